@@ -1,0 +1,1 @@
+"""Hosts and settings: TOML to models, and the paths they live at."""

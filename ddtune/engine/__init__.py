@@ -1,0 +1,1 @@
+"""The SGLang service: HTTP API, metrics, log lines, start phases, incidents."""

@@ -1,0 +1,1 @@
+"""Is it right: canaries, coding problems, agreement, detectors, verdict."""

@@ -1,0 +1,1 @@
+"""GPU readings and what they mean."""

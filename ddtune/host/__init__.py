@@ -1,0 +1,1 @@
+"""The machine over SSH: connection, exec, streams, ports."""

@@ -1,0 +1,1 @@
+"""The snapshot and the hub that makes it."""

@@ -1,0 +1,1 @@
+"""What may run: profiles, axes, dialects, releases, lint, diff, envelope."""

@@ -1,0 +1,1 @@
+"""Change it safely: adopt, switch, watch, rollback."""
