@@ -1,0 +1,35 @@
+"""One reading of one GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """What one GPU said at one tick. ``None`` means not available, never zero.
+
+    ``util``, ``dram_util`` and ``tensor_util`` are percentages; NVLink rates are MiB/s; ``throttle`` holds the names of
+    the clock event reasons in force (empty when none).
+    """
+
+    index: int
+    uuid: str
+    pci: str
+    name: str
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    util: float | None = None
+    memory_used_mib: float | None = None
+    memory_total_mib: float | None = None
+    temperature_c: float | None = None
+    sm_clock_mhz: float | None = None
+    throttle: tuple[str, ...] | None = None
+    graphics_util: float | None = None
+    sm_util: float | None = None
+    dram_util: float | None = None
+    tensor_util: float | None = None
+    nvlink_rx_mib_s: float | None = None
+    nvlink_tx_mib_s: float | None = None
+    compute_capability: str | None = None
+    lost: bool = False

@@ -1,0 +1,91 @@
+"""The one immutable picture that the dashboard and the command line show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ddtune.engine.model import Incident, LogLine
+from ddtune.gpu.model import GpuReading
+
+
+@dataclass(frozen=True)
+class Link:
+    """The SSH link. ``state`` is ``connecting``, ``up``, ``lost`` or ``refused``; ``error`` is one sentence."""
+
+    state: str
+    rtt_ms: float | None = None
+    error: str | None = None
+    since: float | None = None
+
+
+@dataclass(frozen=True)
+class ServiceReading:
+    """The service as read from the host.
+
+    ``state`` is systemd's (``active``, ``activating``, ``inactive``, ``failed`` …); ``health`` is one word:
+    ``serving``, ``idle``, ``starting``, ``busy``, ``dead``, ``down`` or ``unknown``. ``last_proof_s`` is the age of the
+    last sign that a generation was completed. ``profile``, ``release`` and ``standing`` are of what runs, by the main
+    process's argv, and ``None`` where the host is not adopted or the argv matches no release.
+    """
+
+    unit: str | None = None
+    state: str | None = None
+    sub_state: str | None = None
+    health: str = "unknown"
+    last_proof_s: float | None = None
+    profile: str | None = None
+    release: str | None = None
+    standing: str | None = None
+    stable_profile: str | None = None
+    accept_length: float | None = None
+    tokens_per_s: float | None = None
+    running: int | None = None
+    queued: int | None = None
+    max_running: int | None = None
+    kv_usage: float | None = None
+    cache_hit: float | None = None
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    itl_p50_s: float | None = None
+    itl_p95_s: float | None = None
+    graphs_in_use: bool | None = None
+    main_pid: int | None = None
+    invocation: str | None = None
+    restarts: int | None = None
+    argv: tuple[str, ...] = ()
+    schedulers: int | None = None
+    schedulers_expected: int | None = None
+
+
+@dataclass(frozen=True)
+class Ages:
+    """Seconds since each part was read; ``None`` when it never was."""
+
+    gpus: float | None = None
+    engine: float | None = None
+    unit: float | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything known of a host at ``at`` (seconds since the epoch, operator's clock).
+
+    ``txn`` is the host's txn.json as read (docs/json.md) or ``None``; ``notes`` are sentences about what could not be
+    read, such as a journal without permission. ``log`` is the newest tail of unit and kernel lines.
+    """
+
+    host: str
+    at: float
+    link: Link
+    gpus: tuple[GpuReading, ...] = ()
+    gpu_source: str | None = None
+    service: ServiceReading = ServiceReading()
+    ages: Ages = Ages()
+    txn: dict[str, Any] | None = None
+    incidents: tuple[Incident, ...] = ()
+    log: tuple[LogLine, ...] = ()
+    notes: tuple[str, ...] = ()
+    simulated: bool = False
+    adopted: bool = False
+    tick_s: float = 1.0

@@ -1,0 +1,97 @@
+"""What a change of profile says before, while and after it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ddtune.engine.model import Evidence
+from ddtune.gate.model import CheckResult
+
+
+@dataclass(frozen=True)
+class ReleaseRef:
+    """A release with the profile's name that it was made from; either may be unknown."""
+
+    profile: str | None
+    release: str | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that preflight found. ``blocks`` refuses the switch; ``cause`` is an incident class."""
+
+    text: str
+    blocks: bool = False
+    cause: str | None = None
+    forceable: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a switch would do, read from the host, before anything is touched."""
+
+    host: str
+    unit: str
+    kind: str
+    origin: ReleaseRef
+    target: ReleaseRef
+    stable: ReleaseRef
+    changes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    running: int | None
+    queued: int | None
+    drain_s: float
+    lease_s: float
+    confirm_deadline_s: float
+    soak_s: float
+    expected_start_s: float | None
+    gate: tuple[str, ...]
+    not_planned: Mapping[str, str]
+    traffic: str
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    simulated: bool = False
+
+    @property
+    def refused(self) -> Finding | None:
+        """The first finding that blocks, or None."""
+        return next((finding for finding in self.findings if finding.blocks), None)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step forward of a running transaction, for the screen and the terminal.
+
+    ``deadline_in_s`` and ``lease_in_s`` are seconds until the host goes back by itself.
+    """
+
+    phase: str
+    seconds: float
+    text: str = ""
+    done: bool = False
+    deadline_in_s: float | None = None
+    lease_in_s: float | None = None
+    check: CheckResult | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a transaction ended; the shape of ``switch --json`` (docs/json.md)."""
+
+    op: str | None
+    outcome: str
+    cause: str | None
+    origin: ReleaseRef
+    target: ReleaseRef
+    stable: ReleaseRef
+    message: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    phases: Mapping[str, Any] = field(default_factory=dict)
+    gate: Mapping[str, CheckResult] = field(default_factory=dict)
+    not_planned: Mapping[str, str] = field(default_factory=dict)
+    downtime_s: float | None = None
+    requests_cut: int | None = None
+    served_ungated: int | None = None
+    own_s: float | None = None
+    simulated: bool = False
