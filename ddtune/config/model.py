@@ -50,6 +50,7 @@ class Limits:
 class HostConfig:
     """One host as ddtune reaches it.
 
+    ``ssh`` is an alias of OpenSSH's configuration or a host name, without user, port and brackets.
     ``root`` is a prefix of every path on the host: empty on a real one, a private folder on the embedded one.
     ``known_hosts`` and ``identity`` are files that override what OpenSSH's configuration says.
     ``clock_scale`` is how many of the engine's seconds pass in one of ours: 1 on a real host.
