@@ -1,0 +1,3 @@
+"""What all tests share."""
+
+from __future__ import annotations
