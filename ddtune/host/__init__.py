@@ -1,1 +1,1 @@
-"""The machine over SSH: connection, exec, streams, ports."""
+"""The machine over SSH: connection, commands, streams, and the helper that is installed there."""

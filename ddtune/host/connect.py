@@ -1,0 +1,170 @@
+"""Open an SSH connection to a host: explicit values only, host keys always checked, every failure one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import asyncssh
+
+from ddtune.host.connection import Connection
+from ddtune.host.errors import Unreachable
+from ddtune.host.hostkeys import load_known_hosts, refusal
+from ddtune.host.resolve import resolve
+from ddtune.host.target import Route, Target
+
+_KEEPALIVE_S = 10
+_KEEPALIVE_MISSES = 3
+
+
+@contextlib.asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[Connection]:
+    """A connection to ``target``, closed at the end. Raises ``Unreachable``; see its causes."""
+    async with contextlib.AsyncExitStack() as stack:
+        route = await resolve(target)
+        tunnel: asyncssh.SSHClientConnection | None = None
+        for jump in route.jumps:
+            hop = await resolve(Target.parse(jump.removeprefix("ssh://")))
+            tunnel = await _open(hop, tunnel)
+            stack.push_async_callback(_close, tunnel)
+        ssh = await _open(route, tunnel)
+        stack.push_async_callback(_close, ssh)
+        yield Connection(ssh, route)
+
+
+class _Client(asyncssh.SSHClient):
+    """Notes how far the login came and which host key was shown."""
+
+    def __init__(self, login_begins: asyncio.Event) -> None:
+        self.answered = False
+        self.shown: asyncssh.SSHKey | None = None
+        self.address = ""
+        self._login_begins = login_begins
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self.answered = True
+        self.address = conn.get_extra_info("peername", ("",))[0]
+
+    def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
+        self.shown = key
+        return False
+
+    def begin_auth(self, _username: str) -> None:
+        self._login_begins.set()
+
+
+async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> asyncssh.SSHClientConnection:
+    known = load_known_hosts(route.known_hosts)
+    keys, tried = _keys(route)
+    login_begins = asyncio.Event()
+    client = _Client(login_begins)
+    try:
+        async with asyncio.timeout(route.connect_timeout_s) as limit:
+            extend = asyncio.ensure_future(_extend(limit, login_begins, route.login_timeout_s))
+            try:
+                return await asyncssh.connect(
+                    route.host,
+                    route.port,
+                    config=[],
+                    options=None,
+                    tunnel=tunnel or (),
+                    proxy_command=["/bin/sh", "-c", f"exec {route.proxy_command}"] if route.proxy_command else (),
+                    client_factory=lambda: client,
+                    username=route.user,
+                    known_hosts=known,
+                    host_key_alias=route.host_key_alias,
+                    client_keys=keys,
+                    agent_path=route.agent or "",
+                    agent_identities=[key.public_data for key in keys] if route.identities_only else (),
+                    preferred_auth=("gssapi-with-mic", "publickey"),
+                    agent_forwarding=False,
+                    x11_forwarding=False,
+                    login_timeout=0,
+                    keepalive_interval=_KEEPALIVE_S,
+                    keepalive_count_max=_KEEPALIVE_MISSES,
+                )
+            finally:
+                extend.cancel()
+    except TimeoutError:
+        raise Unreachable("timeout", _timeout_message(route, client, login_begins.is_set())) from None
+    except asyncssh.HostKeyNotVerifiable:
+        raise refusal(route, known, client.shown, client.address) from None
+    except asyncssh.PermissionDenied:
+        raise Unreachable("auth_failed", _auth_message(route, tried)) from None
+    except asyncssh.KeyExchangeFailed as error:
+        if "host key" in error.reason.lower():
+            raise refusal(route, known, None, client.address) from None
+        raise Unreachable("protocol", f"{route.label} and ddtune agree on no way to encrypt: {error.reason}.") from None
+    except socket.gaierror:
+        raise Unreachable(
+            "name_not_found", f"no address is known for {route.host}: check the name {route.label} and the DNS."
+        ) from None
+    except ConnectionRefusedError:
+        raise Unreachable(
+            "refused",
+            f"{route.label} refuses connections on {route.host} port {route.port}: does sshd run there, on that port?",
+        ) from None
+    except asyncssh.ChannelOpenError as error:
+        raise Unreachable("no_route", f"the jump host cannot reach {route.host}: {error.reason}.") from None
+    except (asyncssh.Error, OSError) as error:
+        cause = "lost" if client.answered else "no_route"
+        said = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        raise Unreachable(cause, f"{route.label} ({route.host} port {route.port}) cannot be reached: {said}.") from None
+
+
+async def _extend(limit: asyncio.Timeout, begins: asyncio.Event, login_timeout_s: float) -> None:
+    # A login may wait for a touch or a code; a host that says nothing at all may not take that long.
+    await begins.wait()
+    limit.reschedule(asyncio.get_running_loop().time() + login_timeout_s)
+
+
+def _keys(route: Route) -> tuple[list[asyncssh.SSHKeyPair], list[str]]:
+    """Key pairs that can be used without asking anybody, and what was tried in words."""
+    pairs: list[asyncssh.SSHKeyPair] = []
+    tried: list[str] = []
+    certificates = [str(path) for path in route.certificates if path.is_file()]
+    for path in route.identities:
+        if not path.is_file():
+            continue
+        try:
+            pairs += asyncssh.load_keypairs(str(path), certlist=certificates)
+            tried.append(str(path))
+        except asyncssh.KeyEncryptionError:
+            tried.append(f"{path} (has a passphrase: ssh-add it)")
+        except (asyncssh.KeyImportError, OSError, ValueError) as error:
+            tried.append(f"{path} (cannot be read: {error})")
+    if route.agent:
+        tried.append("the agent's keys")
+    return pairs, tried
+
+
+def _timeout_message(route: Route, client: _Client, login_began: bool) -> str:
+    where = f"{route.host} port {route.port}"
+    if login_began:
+        return (
+            f"the login to {route.label} did not end within {route.login_timeout_s:.0f} s: is a touch or code awaited?"
+        )
+    if client.answered:
+        return (
+            f"{route.label} ({where}) took the connection and said nothing for {route.connect_timeout_s:.0f} s:"
+            " is the host overloaded or hung?"
+        )
+    return (
+        f"{route.label} ({where}) did not answer within {route.connect_timeout_s:.0f} s: is it up, is there a firewall?"
+    )
+
+
+def _auth_message(route: Route, tried: list[str]) -> str:
+    keys = ", ".join(tried) if tried else "no key: none was found and no agent runs"
+    return f"{route.label} did not let {route.user} in; tried {keys}: check the user and ~/.ssh/authorized_keys there."
+
+
+async def _close(ssh: asyncssh.SSHClientConnection) -> None:
+    ssh.close()
+    try:
+        async with asyncio.timeout(2):
+            await ssh.wait_closed()
+    except TimeoutError:
+        ssh.abort()

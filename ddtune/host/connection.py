@@ -1,0 +1,203 @@
+"""Commands and streams on an open SSH connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import asyncssh
+
+from ddtune.host.errors import Unreachable
+from ddtune.host.target import Route
+
+_CHUNK = 65536
+_STDERR_KEPT = 4096
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended. ``rc`` is negative where a signal ended it; ``truncated`` when output was left out."""
+
+    rc: int
+    out: bytes
+    err: bytes
+    truncated: bool = False
+
+    @property
+    def said(self) -> str:
+        """The last line on standard error, for a message."""
+        lines = self.err.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+class Stream:
+    """A running command: lines out, bytes in. Ends at end of file on its standard input (``close``)."""
+
+    def __init__(self, process: asyncssh.SSHClientProcess[bytes], label: str, max_line: int) -> None:
+        self._process = process
+        self._label = label
+        self._max_line = max_line
+        self._err = b""
+        self._errors = asyncio.ensure_future(self._read_errors())
+        self.skipped = 0
+        """Lines left out because they were longer than the limit."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Lines without their newline, until end of file. Raises ``Unreachable('lost')`` when the link breaks."""
+        held, skipping = b"", False
+        while True:
+            chunk = await self._read()
+            if not chunk:
+                return
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                whole, held = held + line, b""
+                if skipping or len(whole) > self._max_line:
+                    self.skipped += 1
+                    skipping = False
+                else:
+                    yield whole
+            held = b"" if skipping else held + rest
+            if len(held) > self._max_line:
+                held, skipping = b"", True
+
+    async def write(self, data: bytes) -> None:
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except (OSError, asyncssh.Error) as error:
+            raise Unreachable("lost", f"the command on {self._label} takes no more input: {error}.") from None
+
+    @property
+    def rc(self) -> int | None:
+        return self._process.returncode
+
+    @property
+    def said(self) -> str:
+        """The last line on standard error so far."""
+        lines = self._err.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    async def close(self, wait_s: float = 2.0) -> None:
+        """Say end of file, wait a little for the command to end, then close the channel. Never raises."""
+        with contextlib.suppress(OSError, asyncssh.Error):
+            self._process.stdin.write_eof()
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._process.wait_closed()
+        except TimeoutError:
+            self._process.close()
+        except (OSError, asyncssh.Error):
+            pass
+        self._errors.cancel()
+
+    async def _read(self) -> bytes:
+        try:
+            chunk = await self._process.stdout.read(_CHUNK)
+        except (OSError, asyncssh.Error) as error:
+            raise Unreachable("lost", f"the link to {self._label} is lost: {error}.") from None
+        return chunk
+
+    async def _read_errors(self) -> None:
+        try:
+            while chunk := await self._process.stderr.read(_CHUNK):
+                self._err = (self._err + chunk)[-_STDERR_KEPT:]
+        except (OSError, asyncssh.Error):
+            return
+
+
+class Connection:
+    """An open connection to one host. Made by ``connect``."""
+
+    def __init__(self, ssh: asyncssh.SSHClientConnection, route: Route) -> None:
+        self._ssh = ssh
+        self._route = route
+
+    @property
+    def label(self) -> str:
+        return self._route.label
+
+    @property
+    def user(self) -> str:
+        """The user that is logged in."""
+        return self._route.user
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        stdin: bytes = b"",
+        timeout: float | None = 30.0,
+        max_output: int = 8 << 20,
+    ) -> Result:
+        """Run one fixed argv without a terminal and wait for its end.
+
+        Output past ``max_output`` bytes is read and thrown away. Raises ``Unreachable``: ``command_timeout`` after
+        ``timeout`` seconds (the command may still run on the host), ``lost`` when the link breaks.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                process = await self._start(argv)
+                try:
+                    return await _converse(process, stdin, max_output, self.label)
+                finally:
+                    process.close()
+        except TimeoutError:
+            raise Unreachable(
+                "command_timeout",
+                f"{argv[0]} on {self.label} did not end within {timeout:g} s: is the host overloaded?",
+            ) from None
+        except (OSError, asyncssh.Error) as error:
+            raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
+
+    async def stream(self, argv: Sequence[str], max_line: int = 4 << 20) -> Stream:
+        """Start a command and leave its input open. Lines longer than ``max_line`` bytes are left out and counted."""
+        try:
+            return Stream(await self._start(argv), self.label, max_line)
+        except (OSError, asyncssh.Error) as error:
+            raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
+
+    async def rtt(self, timeout: float = 10.0) -> float:
+        """Seconds that one round trip takes: a keepalive request, which no server acts on."""
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(timeout):
+                # asyncssh has no public call that makes exactly one round trip; a new channel would measure the
+                # host's login shell instead.
+                await self._ssh._make_global_request(b"keepalive@openssh.com")
+        except TimeoutError:
+            raise Unreachable("lost", f"{self.label} does not answer any more.") from None
+        except (OSError, asyncssh.Error) as error:
+            raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
+        return time.monotonic() - begun
+
+    async def _start(self, argv: Sequence[str]) -> asyncssh.SSHClientProcess[bytes]:
+        return await self._ssh.create_process(shlex.join(argv), encoding=None, request_pty=False)
+
+
+async def _converse(process: asyncssh.SSHClientProcess[bytes], stdin: bytes, max_output: int, label: str) -> Result:
+    async def feed() -> None:
+        try:
+            process.stdin.write(stdin)
+            process.stdin.write_eof()
+            await process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError, asyncssh.Error):
+            pass  # It ended without reading all of it; its exit status says why.
+
+    async def read(reader: asyncssh.SSHReader[bytes]) -> tuple[bytes, bool]:
+        parts: list[bytes] = []
+        room, cut = max_output, False
+        while chunk := await reader.read(_CHUNK):
+            cut = cut or len(chunk) > room
+            parts.append(chunk[:room])
+            room = max(0, room - len(chunk))
+        return b"".join(parts), cut
+
+    _, (out, out_cut), (err, err_cut) = await asyncio.gather(feed(), read(process.stdout), read(process.stderr))
+    await process.wait_closed()
+    if process.returncode is None:
+        raise Unreachable("lost", f"the link to {label} was lost while a command ran.")
+    return Result(process.returncode, out, err, out_cut or err_cut)

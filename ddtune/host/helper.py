@@ -1,0 +1,114 @@
+"""Speak to the helper on the host: one JSON request in, one JSON answer out, one process a call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ddtune.host.bundle import loader_argv, loader_payload
+from ddtune.host.connection import Connection, Result
+from ddtune.host.errors import HelperFailed, HelperRefused
+
+PROTO = 1
+_HELPER = "/usr/local/libexec/ddtune-host"
+_ENTRY = "ddtune.onhost.main"
+
+
+class Helper:
+    """The installed helper of one host, reached over ``conn``.
+
+    ``root`` is the prefix of every path on the host. ``login_is_root`` says whether sudo can be left out; by default
+    the user that is logged in decides. ``python`` runs the programs where nothing is installed yet.
+    """
+
+    def __init__(
+        self,
+        conn: Connection,
+        root: str = "",
+        python: str = "/usr/bin/python3",
+        login_is_root: bool | None = None,
+    ) -> None:
+        self._conn = conn
+        self._path = f"{root}{_HELPER}"
+        self._python = python
+        self._sudo = not (conn.user == "root" if login_is_root is None else login_is_root)
+
+    async def call(self, verb: str, unit: str | None = None, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
+        """The helper's answer to ``verb``.
+
+        Raises ``HelperRefused`` (it said no, and why), ``HelperFailed`` (no usable answer) or ``Unreachable``.
+        """
+        request = _request(verb, unit, fields)
+        result = await self._conn.run(self._as_root([self._path]), request, timeout)
+        return _answer(result, self._conn.label)
+
+    async def call_uninstalled(
+        self, verb: str, unit: str | None = None, timeout: float = 60.0, **fields: Any
+    ) -> dict[str, Any]:
+        """The same with the programs sent along instead of the installed ones, as root; nothing stays on the host."""
+        argv = self._as_root(loader_argv(self._python, "helper"))
+        result = await self._conn.run(argv, loader_payload(_ENTRY) + _request(verb, unit, fields), timeout)
+        return _answer(result, self._conn.label)
+
+    def _as_root(self, argv: Sequence[str]) -> list[str]:
+        return ["sudo", "-n", *argv] if self._sudo else list(argv)
+
+
+async def as_root_run(
+    conn: Connection,
+    args: Sequence[str],
+    request: dict[str, Any],
+    *,
+    python: str = "/usr/bin/python3",
+    login_is_root: bool | None = None,
+    timeout: float = 60.0,
+) -> dict[str, Any]:
+    """Run the on-host program ``args`` (such as ``["install"]``) as root with nothing installed yet.
+
+    ``request`` is what it reads as JSON; the answer is raised or given back as the helper's are.
+    """
+    sudo = not (conn.user == "root" if login_is_root is None else login_is_root)
+    argv = [*(["sudo", "-n"] if sudo else []), *loader_argv(python, *args)]
+    stdin = loader_payload(_ENTRY) + json.dumps({"proto": PROTO, **request}).encode() + b"\n"
+    return _answer(await conn.run(argv, stdin, timeout), conn.label)
+
+
+def _request(verb: str, unit: str | None, fields: dict[str, Any]) -> bytes:
+    return json.dumps({"proto": PROTO, "verb": verb, "unit": unit, **fields}).encode() + b"\n"
+
+
+def _answer(result: Result, label: str) -> dict[str, Any]:
+    said = result.said
+    if result.rc in (126, 127) or "command not found" in said:
+        raise HelperFailed(
+            "not_adopted",
+            f"ddtune is not installed on {label} ({said or 'no helper there'}): run ddtune adopt {label}.",
+        )
+    if result.rc and said.startswith("sudo:"):
+        raise HelperFailed(
+            "read_only",
+            f"this login may not run ddtune's helper as root on {label} ({said.removeprefix('sudo:').strip()});"
+            " adopt the host again or log in as another user.",
+        )
+    try:
+        answer = json.loads(result.out)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise HelperFailed(
+            "unknown", f"the helper on {label} gave no answer (status {result.rc}{': ' + said if said else ''})."
+        )
+    if answer.get("proto") != PROTO:
+        raise HelperFailed(
+            "read_only",
+            f"the helper on {label} speaks protocol {answer.get('proto')}, this ddtune speaks {PROTO}: it can only watch;"
+            f" run ddtune adopt --upgrade {label}.",
+        )
+    if answer.get("ok") is not True:
+        raise HelperRefused(
+            str(answer.get("cause") or "unknown"),
+            str(answer.get("message") or f"the helper on {label} refused and gave no reason."),
+            answer.get("detail") if isinstance(answer.get("detail"), dict) else None,
+        )
+    return answer
