@@ -131,10 +131,9 @@ def _keys(route: Route) -> tuple[list[asyncssh.SSHKeyPair], list[str]]:
         try:
             pairs += asyncssh.load_keypairs(str(path), certlist=certificates)
             tried.append(str(path))
-        except asyncssh.KeyEncryptionError:
-            tried.append(f"{path} (has a passphrase: ssh-add it)")
-        except (asyncssh.KeyImportError, OSError, ValueError) as error:
-            tried.append(f"{path} (cannot be read: {error})")
+        except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError, ValueError) as error:
+            locked = "passphrase" in str(error).lower()
+            tried.append(f"{path} ({'has a passphrase: ssh-add it' if locked else f'cannot be read: {error}'})")
     if route.agent:
         tried.append("the agent's keys")
     return pairs, tried

@@ -37,7 +37,14 @@ class Result:
 class Stream:
     """A running command: lines out, bytes in. Ends at end of file on its standard input (``close``)."""
 
-    def __init__(self, process: asyncssh.SSHClientProcess[bytes], label: str, max_line: int) -> None:
+    def __init__(
+        self,
+        ssh: asyncssh.SSHClientConnection,
+        process: asyncssh.SSHClientProcess[bytes],
+        label: str,
+        max_line: int,
+    ) -> None:
+        self._ssh = ssh
         self._process = process
         self._label = label
         self._max_line = max_line
@@ -100,7 +107,17 @@ class Stream:
             chunk = await self._process.stdout.read(_CHUNK)
         except (OSError, asyncssh.Error) as error:
             raise Unreachable("lost", f"the link to {self._label} is lost: {error}.") from None
+        if not chunk:
+            await self._ended()
         return chunk
+
+    async def _ended(self) -> None:
+        # A broken link looks like end of file, but no exit status comes with it.
+        with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
+            async with asyncio.timeout(2):
+                await self._process.wait_closed()
+        if self._process.returncode is None and self._ssh.is_closed():
+            raise Unreachable("lost", f"the link to {self._label} is lost.")
 
     async def _read_errors(self) -> None:
         try:
@@ -156,7 +173,7 @@ class Connection:
     async def stream(self, argv: Sequence[str], max_line: int = 4 << 20) -> Stream:
         """Start a command and leave its input open. Lines longer than ``max_line`` bytes are left out and counted."""
         try:
-            return Stream(await self._start(argv), self.label, max_line)
+            return Stream(self._ssh, await self._start(argv), self.label, max_line)
         except (OSError, asyncssh.Error) as error:
             raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
 
@@ -168,6 +185,8 @@ class Connection:
                 # asyncssh has no public call that makes exactly one round trip; a new channel would measure the
                 # host's login shell instead.
                 await self._ssh._make_global_request(b"keepalive@openssh.com")
+            if self._ssh.is_closed():
+                raise Unreachable("lost", f"the link to {self.label} is lost.")
         except TimeoutError:
             raise Unreachable("lost", f"{self.label} does not answer any more.") from None
         except (OSError, asyncssh.Error) as error:

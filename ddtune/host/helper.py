@@ -102,7 +102,7 @@ def _answer(result: Result, label: str) -> dict[str, Any]:
     if answer.get("proto") != PROTO:
         raise HelperFailed(
             "read_only",
-            f"the helper on {label} speaks protocol {answer.get('proto')}, this ddtune speaks {PROTO}: it can only watch;"
+            f"the helper on {label} speaks protocol {answer.get('proto')}, this ddtune {PROTO}: it can only watch;"
             f" run ddtune adopt --upgrade {label}.",
         )
     if answer.get("ok") is not True:

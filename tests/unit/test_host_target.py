@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ddtune.host.errors import Unreachable
+from ddtune.host.resolve import resolve, route_of
+from ddtune.host.target import Target
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("b300", ("b300", None, None)),
+        ("ops@10.0.0.7:2222", ("10.0.0.7", 2222, "ops")),
+        ("[fe80::1%eth0]:22", ("fe80::1%eth0", 22, None)),
+        ("::1", ("::1", None, None)),
+    ],
+)
+def test_what_the_operator_writes_is_split(text: str, parts: tuple[object, ...]) -> None:
+    target = Target.parse(text)
+    assert (target.host, target.port, target.user) == parts
+
+
+@pytest.mark.parametrize("text", ["-oProxyCommand=x", "a b", "$(x)", "-x@h", "u;v@h", "h:99999", "", "h:22;x"])
+def test_what_could_be_an_option_or_shell_is_refused(text: str) -> None:
+    with pytest.raises(Unreachable) as caught:
+        Target.parse(text)
+    assert caught.value.cause == "bad_name"
+
+
+def _ssh_g(**changed: str) -> str:
+    options = {
+        "hostname": "10.0.0.7",
+        "user": "ops",
+        "port": "2222",
+        "identityfile": "~/.ssh/id_%h",
+        "userknownhostsfile": "/k/one /k/%r",
+        "globalknownhostsfile": "/etc/k",
+        "identitiesonly": "yes",
+        "connecttimeout": "none",
+        "proxyjump": "none",
+    }
+    return "\n".join(f"{key} {value}" for key, value in (options | changed).items())
+
+
+def test_the_answer_of_ssh_becomes_explicit_values() -> None:
+    route = route_of(Target("b300", name="b300"), _ssh_g(connecttimeout="7", proxyjump="a@j1:23,j2"))
+    assert (route.host, route.user, route.port, route.connect_timeout_s) == ("10.0.0.7", "ops", 2222, 7)
+    assert route.identities == (Path.home() / ".ssh/id_10.0.0.7",)
+    assert route.known_hosts == (Path("/k/one"), Path("/k/ops"), Path("/etc/k"))
+    assert route.jumps == ("a@j1:23", "j2")
+    assert route.identities_only
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "cause"),
+    [
+        ("userknownhostsfile", "none", "no_host_keys"),
+        ("revokedhostkeys", "/etc/ssh/revoked", "unsupported_option"),
+        ("knownhostscommand", "/bin/k %H", "unsupported_option"),
+    ],
+)
+def test_options_that_change_who_is_trusted_are_refused(option: str, value: str, cause: str) -> None:
+    with pytest.raises(Unreachable) as caught:
+        route_of(Target("b300"), _ssh_g(**{option: value}))
+    assert caught.value.cause == cause
+
+
+@pytest.mark.skipif(not Path("/usr/bin/ssh").exists(), reason="no OpenSSH client here")
+def test_the_real_ssh_is_asked() -> None:
+    route = asyncio.run(resolve(Target("some-alias", 2200, "ops")))
+    assert (route.host, route.port, route.user) == ("some-alias", 2200, "ops")
+    assert route.known_hosts
