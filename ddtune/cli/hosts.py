@@ -1,0 +1,71 @@
+"""From the HOST that a user typed to a host that can be reached, the embedded one included."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ddtune.cli import report
+from ddtune.config.model import HostConfig
+
+DEMO_START_S = 60.0
+DEMO_STOP_S = 15.0
+
+
+@contextmanager
+def reached(name: str, *, as_json: bool) -> Iterator[HostConfig]:
+    """The configuration of a host by the name that the user typed; ``demo`` lives as long as the block."""
+    from ddtune.config.errors import ConfigError
+    from ddtune.config.resolve import resolve_host
+
+    try:
+        if name == "demo" or name.startswith("demo:"):
+            with embedded(as_json=as_json) as config:
+                yield config
+        else:
+            yield resolve_host(name)
+    except ConfigError as error:
+        report.fail(str(error), report.USAGE, cause="usage", as_json=as_json, host=name)
+
+
+@contextmanager
+def embedded(*, as_json: bool) -> Iterator[HostConfig]:
+    """A fresh embedded host in a process of its own, which ends with the block."""
+    from ddtune.config.resolve import resolve_host
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ddtune.cli.main", "demo", "--serve", "--until-eof", "--json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Ctrl-C belongs to the command; it then closes this process's standard input.
+        start_new_session=True,
+        env=dict(os.environ),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            assert process.stderr is not None
+            why = process.stderr.read().decode(errors="replace").strip().splitlines()
+            report.fail(
+                f"The embedded host did not start: {why[-1] if why else 'it ended without a word'}.",
+                report.BUG,
+                cause="unknown",
+                as_json=as_json,
+                host="demo",
+            )
+        yield resolve_host(str(json.loads(line)["host"]))
+    finally:
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(DEMO_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.wait(DEMO_STOP_S)

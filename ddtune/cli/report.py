@@ -1,0 +1,46 @@
+"""How a command ends: one sentence or one JSON object, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import click
+
+DONE = 0
+BUG = 1
+USAGE = 2
+ROLLED_BACK = 3
+ROLLBACK_FAILED = 4
+UNKNOWN = 5
+HOST_ACTION = 6
+REFUSED = 7
+UNREACHABLE = 8
+CHECK_FAILED = 9
+INCONCLUSIVE = 10
+INTERRUPTED = 130
+
+UNREACHABLE_CAUSES = {"unreachable", "link_lost"}
+
+
+def print_json(body: Mapping[str, Any]) -> None:
+    """Print the one object of ``--json``; what is not a number of JSON's (NaN) is never printed."""
+    sys.stdout.write(json.dumps(body, allow_nan=False, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def fail(message: str, code: int, *, cause: str, as_json: bool, host: str | None = None, **more: Any) -> NoReturn:
+    """End with one sentence on standard error and, with ``--json``, one object on standard output."""
+    if as_json:
+        print_json({"proto": 1, "host": host, "error": {"cause": cause, "message": message}, **more})
+    click.echo(f"ddtune: {message}", err=True)
+    raise SystemExit(code)
+
+
+def clean(text: str) -> str:
+    """Text from a host with nothing in it that a terminal would act on."""
+    from ddtune.engine.log import sanitise
+
+    return sanitise(text)

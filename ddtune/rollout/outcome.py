@@ -1,0 +1,113 @@
+"""How a transaction ended: pure readings of txn.json, and the JSON shape of ``switch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ddtune.engine.model import Evidence
+from ddtune.gate.model import CheckResult
+from ddtune.rollout.model import Outcome, ReleaseRef
+
+EXIT_CODES = {
+    "committed": 0,
+    "rolled_back": 3,
+    "rollback_failed": 4,
+    "unknown": 5,
+    "host_action_required": 6,
+    "refused": 7,
+}
+
+OUTCOME_OF_STATE = {
+    "COMMITTED": "committed",
+    "ROLLED_BACK": "rolled_back",
+    "ROLLBACK_FAILED": "rollback_failed",
+    "HOST_ACTION_REQUIRED": "host_action_required",
+}
+
+
+def evidence_of(entries: object) -> tuple[Evidence, ...]:
+    """Evidence lines of txn.json or the history; what has not that shape is left out."""
+    if not isinstance(entries, list):
+        return ()
+    return tuple(
+        Evidence(
+            at=float(entry.get("at") or 0.0),
+            source=str(entry.get("source") or "unknown"),
+            text=str(entry.get("text") or ""),
+            rank=entry.get("rank"),
+        )
+        for entry in entries
+        if isinstance(entry, dict)
+    )
+
+
+def with_txn(outcome: Outcome, txn: Mapping[str, Any] | None) -> Outcome:
+    """The outcome completed from what the host decided; without a terminal state it is unknown."""
+    if txn is None:
+        return replace(outcome, outcome="unknown", cause=outcome.cause or "link_lost")
+    name = OUTCOME_OF_STATE.get(str(txn.get("state")), "unknown")
+    cause = None if name == "committed" else txn.get("cause") or outcome.cause or "unknown"
+    stable = outcome.target if name == "committed" else outcome.stable
+    evidence = outcome.evidence + tuple(
+        line for line in evidence_of(txn.get("evidence")) if line not in outcome.evidence
+    )
+    return replace(outcome, outcome=name, cause=cause, stable=stable, evidence=evidence)
+
+
+def host_times(txn: Mapping[str, Any] | None) -> dict[str, float]:
+    """Seconds that only the host can tell: rollback begun, unit stopped, stable serving, each from its predecessor."""
+    times = (txn or {}).get("times") or {}
+    spans = {
+        "begun_to_stopped": ("rollback_begun", "rollback_stopped"),
+        "begun_to_serving": ("rollback_begun", "serving"),
+        "fatal_to_begun": ("fatal", "rollback_begun"),
+        "fatal_to_stopped": ("fatal", "rollback_stopped"),
+    }
+    return {
+        name: round(times[end] - times[start], 3)
+        for name, (start, end) in spans.items()
+        if isinstance(times.get(start), int | float) and isinstance(times.get(end), int | float)
+    }
+
+
+def ref_json(ref: ReleaseRef) -> dict[str, str | None]:
+    """``{profile, release}``."""
+    return {"profile": ref.profile, "release": ref.release}
+
+
+def check_json(check: CheckResult) -> dict[str, Any]:
+    """``{verdict, reason, seconds, tokens}``."""
+    return {
+        "verdict": str(check.verdict),
+        "reason": check.reason,
+        "seconds": round(check.seconds, 3),
+        "tokens": check.tokens,
+    }
+
+
+def outcome_json(outcome: Outcome, host: str) -> dict[str, Any]:
+    """The one object that ``switch --json`` prints; listed in docs/json.md."""
+    return {
+        "proto": 1,
+        "host": host,
+        "simulated": outcome.simulated,
+        "op": outcome.op,
+        "outcome": outcome.outcome,
+        "cause": outcome.cause,
+        "message": outcome.message,
+        "from": ref_json(outcome.origin),
+        "to": ref_json(outcome.target),
+        "stable": ref_json(outcome.stable),
+        "evidence": [
+            {"at": line.at, "source": line.source, "rank": line.rank, "text": line.text} for line in outcome.evidence
+        ],
+        "phases": dict(outcome.phases),
+        "gate": {name: check_json(check) for name, check in outcome.gate.items()},
+        "not_planned": dict(outcome.not_planned),
+        "downtime_s": outcome.downtime_s,
+        "requests_cut": outcome.requests_cut,
+        "served_ungated": outcome.served_ungated,
+        "own_s": outcome.own_s,
+    }
