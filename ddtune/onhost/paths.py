@@ -1,0 +1,191 @@
+"""Where everything lies on the host, under a root prefix that is empty on a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass, fields
+
+PROTO = 1
+
+
+@dataclass(frozen=True)
+class Install:
+    """Constants rendered at installation, read beside the running file; ``pyz`` is that file."""
+
+    proto: int = PROTO
+    root: str = ""
+    python: str = "/usr/bin/python3"
+    systemctl: str = "/usr/bin/systemctl"
+    systemd_run: str = "/usr/bin/systemd-run"
+    journalctl: str = "/usr/bin/journalctl"
+    pyz: str = "/usr/local/lib/ddtune/1/ddtune-onhost.pyz"
+
+
+def load_install(beside: str | None = None) -> Install:
+    """The constants in ``install.json`` beside ``beside`` (default: the running file), or those of a real host."""
+    pyz = os.path.abspath(beside or sys.argv[0])
+    try:
+        with open(os.path.join(os.path.dirname(pyz), "install.json"), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return Install()
+    known = {field.name for field in fields(Install)}
+    return Install(**{**{name: value for name, value in found.items() if name in known}, "pyz": pyz})
+
+
+@dataclass(frozen=True)
+class UnitPaths:
+    """The files of one unit. ``state`` outlives a reboot, ``run`` does not."""
+
+    root: str
+    unit: str
+
+    @property
+    def state(self) -> str:
+        return f"{self.root}/var/lib/ddtune/{self.unit}"
+
+    @property
+    def run(self) -> str:
+        return f"{self.root}/run/ddtune/{self.unit}"
+
+    def _state(self, name: str) -> str:
+        return f"{self.state}/{name}"
+
+    def _run(self, name: str) -> str:
+        return f"{self.run}/{name}"
+
+    @property
+    def releases(self) -> str:
+        return self._state("releases")
+
+    def release_dir(self, sha: str) -> str:
+        return f"{self.releases}/{sha}"
+
+    def release(self, sha: str) -> str:
+        return f"{self.releases}/{sha}/release.json"
+
+    def meta(self, sha: str) -> str:
+        return f"{self.releases}/{sha}/meta.json"
+
+    @property
+    def stable(self) -> str:
+        return self._state("stable")
+
+    @property
+    def previous(self) -> str:
+        return self._state("previous")
+
+    @property
+    def base(self) -> str:
+        return self._state("base.json")
+
+    @property
+    def site(self) -> str:
+        return self._state("site.json")
+
+    @property
+    def probation(self) -> str:
+        return self._state("probation.json")
+
+    @property
+    def quarantine_dir(self) -> str:
+        return self._state("quarantine")
+
+    def quarantine(self, sha: str) -> str:
+        return f"{self.quarantine_dir}/{sha}.json"
+
+    @property
+    def envelope(self) -> str:
+        return self._state("envelope.jsonl")
+
+    @property
+    def history(self) -> str:
+        return self._state("history.jsonl")
+
+    @property
+    def lock(self) -> str:
+        return self._run("lock")
+
+    @property
+    def txn(self) -> str:
+        return self._run("txn.json")
+
+    @property
+    def trial(self) -> str:
+        return self._run("trial")
+
+    @property
+    def chosen(self) -> str:
+        return self._run("chosen")
+
+    @property
+    def ended(self) -> str:
+        return self._run("ended.json")
+
+    @property
+    def guard(self) -> str:
+        return self._run("guard.json")
+
+    @property
+    def guard_lock(self) -> str:
+        return self._run("guard.lock")
+
+    @property
+    def drop_in_dir(self) -> str:
+        return f"{self.root}/etc/systemd/system/{self.unit}.d"
+
+    @property
+    def drop_in(self) -> str:
+        return f"{self.drop_in_dir}/zz-ddtune.conf"
+
+    def ensure_run(self) -> None:
+        """Make the volatile folder, which a reboot took away."""
+        os.makedirs(self.run, mode=0o755, exist_ok=True)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """All paths under ``root``."""
+
+    root: str = ""
+
+    def unit(self, unit: str) -> UnitPaths:
+        return UnitPaths(self.root, unit)
+
+    @property
+    def state(self) -> str:
+        return f"{self.root}/var/lib/ddtune"
+
+    @property
+    def run(self) -> str:
+        return f"{self.root}/run/ddtune"
+
+    @property
+    def lib(self) -> str:
+        return f"{self.root}/usr/local/lib/ddtune/{PROTO}"
+
+    @property
+    def pyz(self) -> str:
+        return f"{self.lib}/ddtune-onhost.pyz"
+
+    @property
+    def install(self) -> str:
+        return f"{self.lib}/install.json"
+
+    @property
+    def helper(self) -> str:
+        return f"{self.root}/usr/local/libexec/ddtune-host"
+
+    @property
+    def rollback(self) -> str:
+        return f"{self.root}/usr/local/sbin/ddtune-rollback"
+
+    @property
+    def units(self) -> str:
+        return f"{self.root}/etc/systemd/system"
+
+    @property
+    def ended_service(self) -> str:
+        return f"{self.units}/ddtune-ended@.service"
