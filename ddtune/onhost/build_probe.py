@@ -54,7 +54,7 @@ def program_length(argv: Sequence[str]) -> int | None:
     """How many words of ``argv`` name the engine: interpreter, its options and the module; None for no engine."""
     for index in range(1, len(argv)):
         before, word = argv[index - 1], argv[index]
-        if before == "-m" and word == "sglang.launch_server" or word.endswith("/sglang/launch_server.py"):
+        if (before == "-m" and word == "sglang.launch_server") or word.endswith("/sglang/launch_server.py"):
             return index + 1
         if word == "serve" and (before in ("sglang", "sglang.cli.main") or before.endswith("/sglang")):
             return index + 1
