@@ -1,0 +1,40 @@
+# make demo: the dashboard on an embedded host · make test: everything that CI runs · make lint · make clean
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.demo
+	@$(BIN)/ddtune demo
+
+test: $(VENV)/.packages lint
+	@tests/run $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(BIN)/python:
+	@tests/setup/venv "$(PYTHON)" $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --editable ".[test]"
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.packages: tests/setup/packages | $(BIN)/python
+	@tests/setup/packages
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
