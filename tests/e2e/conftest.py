@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.guest import Guest, booted
+from tests.e2e.service import Service, adopted
+
+NUMBERS = pytest.StashKey[dict[str, float]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -29,3 +33,39 @@ def guest(tmp_path: Path) -> Iterator[Guest]:
     """A guest of this test's own: to reboot, to break."""
     with booted(tmp_path) as guest:
         yield guest
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One adopted service for a module's tests, which leave b8-nvls running."""
+    with adopted(tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+@pytest.fixture
+def own_service(tmp_path: Path) -> Iterator[Service]:
+    """An adopted service of this test's own."""
+    with adopted(tmp_path) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def numbers(pytestconfig: pytest.Config) -> dict[str, float]:
+    """Measured seconds by name; printed at the end and written to build/e2e-numbers.json."""
+    return pytestconfig.stash[NUMBERS]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[NUMBERS] = {}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    measured = config.stash[NUMBERS]
+    if not measured:
+        return
+    terminalreporter.section("measured in the end-to-end run")
+    for name, seconds in measured.items():
+        terminalreporter.write_line(f"{name}: {seconds:.2f} s")
+    path = config.rootpath / "build/e2e-numbers.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(measured, indent=1) + "\n")
