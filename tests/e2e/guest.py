@@ -177,7 +177,8 @@ class Guest:
         self.ssh(["sh", "-c", 'mkdir -p "$(dirname "$0")" && cat >"$0" && chmod "$1" "$0"', path, mode], text.encode())
 
     def install_unit(self, unit: str = UNIT, flags: Sequence[str] = (), **environment: str) -> None:
-        """Puts the simulated engine's unit in the guest; does not start it. See ``unit_file``."""
+        """Puts the simulated engine's unit and GPUs into the guest; does not start it. See ``unit_file``."""
+        self.put("/usr/local/bin/nvidia-smi", (HERE / "nvidia_smi.py").read_text(), "755")
         self.put(f"/etc/systemd/system/{unit}", unit_file(self.api_port, flags, environment))
         self.ssh(["systemctl", "daemon-reload"])
 

@@ -18,6 +18,7 @@ ENVIRONMENT = {
     "SGLANG_DDTREE_MAX_TOPK": "4",
     "DDTUNE_SIM_SPEED": "50",
     "DDTUNE_SIM_TRAFFIC": "4",
+    "DDTUNE_SIM_STATE": "/run/sglang/gpus.json",
     "PYTHONPATH": f"{CHECKOUT / 'ddtune/sim/standin'}:{CHECKOUT}",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
@@ -34,6 +35,7 @@ Description=SGLang (simulated)
 [Service]
 User=sglang
 WorkingDirectory=/home/sglang
+RuntimeDirectory=sglang
 {settings}
 ExecStart={" ".join(argv)}
 Restart=always
