@@ -173,11 +173,14 @@ def history(paths: UnitPaths, limit: int | None = None) -> list[dict[str, Any]]:
 
 
 def add_history(paths: UnitPaths, line: Mapping[str, Any]) -> bool:
-    """Append one line with both clocks. An op that has its end already gets no second one; then False."""
-    if line["event"] in ENDS and any(
-        entry.get("op") == line.get("op") and entry.get("event") in ENDS for entry in history(paths)
-    ):
-        return False
+    """Append one line with both clocks. An op that has its end already gets no second one; then False.
+
+    The one exception: a rollback that was counted as done may still be found to have failed.
+    """
+    if line["event"] in ENDS:
+        ends = [e["event"] for e in history(paths) if e.get("op") == line.get("op") and e.get("event") in ENDS]
+        if ends and not (line["event"] == "rollback_failed" and ends[-1] in ("rolled_back", "aborted")):
+            return False
     stamp = {"at": clock.wall(), "boottime": clock.boottime(), "boot_id": clock.boot_id()}
     store.append_line(paths.history, {**stamp, **line})
     return True

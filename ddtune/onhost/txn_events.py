@@ -38,11 +38,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The unit starts, as ``invocation``, on the boot ``boot_id``: what shall it run?"""
+    """The unit starts, as ``invocation``, on the boot ``boot_id``: what shall it run?
+
+    ``asked`` says that the start before it was ended by somebody on purpose.
+    """
 
     at: float
     boot_id: str
     invocation: str
+    asked: bool = False
 
 
 @dataclass(frozen=True)

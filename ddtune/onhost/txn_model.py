@@ -53,7 +53,8 @@ class Txn:
     Times are CLOCK_BOOTTIME seconds of the host, but for ``wall_at`` (seconds since the epoch). ``evidence`` entries:
     ``{at (epoch), source, rank, text}``. ``times`` has the instant of each step that has happened. ``settled`` means
     that nothing is left to do; until then everybody else is told busy. ``stable_invocation`` is the last start that ran
-    stable under this transaction, ``action`` what a person has to do.
+    stable under this transaction, ``blamed`` whether ``cause`` is the candidate's doing, ``action`` what a person has
+    to do.
     """
 
     op: str
@@ -90,6 +91,7 @@ class Txn:
     probation_s: float = 0.0
     force: bool = False
     cause: str | None = None
+    blamed: bool = False
     action: str | None = None
     evidence: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     restore: Restore | None = None

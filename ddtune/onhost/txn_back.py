@@ -1,0 +1,180 @@
+"""The ways back: every decision against a candidate, and what the guard does about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Optional, Tuple
+
+from . import txn_events as ev
+from .txn_model import (
+    COMMITTED,
+    DECIDED,
+    HOST_ACTION_REQUIRED,
+    LIVE,
+    ROLLBACK_FAILED,
+    ROLLED_BACK,
+    TRYING,
+    Restore,
+    Txn,
+)
+
+Step = Tuple[Optional[Txn], Tuple[ev.Effect, ...]]
+
+BLAMELESS = frozenset(
+    (
+        "aborted", "busy", "disk_full", "drift", "gate_inconclusive", "gpu_lost", "killed", "lease_lost", "link_lost",
+        "nvls_fabric", "operator_request", "port_in_use", "residue", "unknown", "unreachable", "xid_hardware",
+    )
+)  # fmt: skip
+"""Causes that say nothing about the candidate, so that it is not quarantined for them."""
+
+WEAK = frozenset(("crash_loop", "engine_dead", "killed", "start_failed", "unknown"))
+"""Causes that a fatal line, read a moment later, explains better."""
+
+
+def idle() -> ev.Refused:
+    return ev.Refused("unknown", "no transaction is running on this host")
+
+
+def wrong_state(txn: Txn, wanted: str) -> Step:
+    because = f" ({txn.cause})" if txn.cause else ""
+    return txn, (ev.Refused(txn.cause or "unknown", f"{txn.op} cannot be {wanted}: it is {txn.state}{because}"),)
+
+
+def timed(txn: Txn, **instants: float) -> dict[str, float]:
+    """``times`` with ``instants`` added; the first instant of a step stays."""
+    return {**instants, **txn.times}
+
+
+def roll_back(
+    txn: Txn, at: float, cause: str, evidence: tuple[ev.Evidence, ...], blamed: bool, restore: bool = False
+) -> tuple[Txn, tuple[ev.Effect, ...]]:
+    """Decide against the candidate. A unit that was never touched is left alone unless ``restore``."""
+    touched = txn.state in TRYING or restore
+    new = replace(
+        txn,
+        state=ROLLED_BACK,
+        cause=cause,
+        evidence=txn.evidence + tuple(evidence),
+        blamed=blamed,
+        settled=not touched,
+        restore=Restore("stop", 1, at) if touched else None,
+        times=txn.times if touched else timed(txn, ended=at),
+    )
+    return new, (ev.DropTrial(), *_quarantine(new), *(() if touched else (end(new),)))
+
+
+def _quarantine(txn: Txn) -> tuple[ev.Effect, ...]:
+    """Only what ran, is not stable, and can be blamed is quarantined."""
+    ran = txn.trial_invocation is not None and txn.candidate != txn.stable
+    if not (txn.blamed and ran and txn.cause and txn.cause not in BLAMELESS and txn.state != HOST_ACTION_REQUIRED):
+        return ()
+    return (ev.Quarantine(txn.candidate, txn.cause),)
+
+
+def end(txn: Txn, text: str = "") -> ev.Record:
+    """The one line that closes the op in the history."""
+    outcome = txn.state.lower()
+    event = "aborted" if txn.cause == "aborted" and txn.state == ROLLED_BACK else outcome
+    return ev.Record(event, outcome, txn.cause, text or txn.action or "")
+
+
+def fail(txn: Txn, event: ev.Fail) -> Step:
+    if txn.state in LIVE:
+        return roll_back(txn, event.at, event.cause, event.evidence, True)
+    return (txn, ()) if txn.state in DECIDED and txn.state != COMMITTED else wrong_state(txn, "failed")
+
+
+def abort(txn: Txn, event: ev.Abort) -> Step:
+    if txn.state in LIVE:
+        new, effects = roll_back(txn, event.at, event.cause, (), False)
+        return replace(new, abort=True), effects
+    if event.op is None and txn.settled:
+        return txn, (idle(),)
+    return (txn, ()) if txn.state in DECIDED and txn.state != COMMITTED else wrong_state(txn, "aborted")
+
+
+def fatal(txn: Txn, event: ev.Fatal) -> Step:
+    if txn.state in LIVE:
+        return roll_back(txn, event.at, event.cause, event.evidence, True, restore=True)
+    if txn.state == ROLLED_BACK and not txn.settled and txn.cause in WEAK:
+        new = replace(txn, cause=event.cause, blamed=True, evidence=txn.evidence + event.evidence)
+        return new, _quarantine(new)
+    return wrong_state(txn, "ended by a log line")
+
+
+def ended(txn: Txn, event: ev.Ended) -> Step:
+    if txn.state not in LIVE:
+        return wrong_state(txn, "ended by the unit")
+    return roll_back(txn, event.at, event.cause, event.evidence, True, restore=event.cause != "drift")
+
+
+def host_action(txn: Txn, event: ev.HostAction) -> Step:
+    if txn.state not in LIVE and not (txn.state == ROLLED_BACK and not txn.settled):
+        return wrong_state(txn, "handed to a person")
+    new, effects = (txn, ()) if txn.state == ROLLED_BACK else roll_back(txn, event.at, event.cause, (), False)
+    new = replace(
+        new,
+        state=HOST_ACTION_REQUIRED,
+        cause=event.cause,
+        action=event.action,
+        evidence=new.evidence + event.evidence,
+    )
+    kept = tuple(effect for effect in effects if not isinstance(effect, ev.Record))
+    closed = (end(new),) if new.settled else ()
+    return new, (*kept, *closed, ev.Shout(f"{txn.unit}: {event.action}"))
+
+
+def restoring(txn: Txn, event: ev.Restoring) -> Step:
+    if txn.restore is None or txn.settled:
+        return wrong_state(txn, "brought back")
+    times = {"stop": {"rollback_begun": event.at}, "start": {"rollback_stopped": event.at}}.get(event.phase, {})
+    restore = replace(txn.restore, phase=event.phase, at=event.at)
+    return replace(txn, restore=restore, times=timed(txn, **times)), ()
+
+
+def restored(txn: Txn, event: ev.Restored) -> Step:
+    if txn.state not in (ROLLED_BACK, HOST_ACTION_REQUIRED) or txn.settled:
+        return wrong_state(txn, "restored")
+    return _settled(txn, event.at, serving=event.at)
+
+
+def restore_failed(txn: Txn, event: ev.RestoreFailed) -> Step:
+    if txn.restore is None or txn.settled or txn.state == ROLLBACK_FAILED:
+        return wrong_state(txn, "failed to be restored")
+    txn = replace(txn, evidence=txn.evidence + event.evidence)
+    assert txn.restore is not None
+    if txn.state == HOST_ACTION_REQUIRED:
+        return replace(txn, restore=replace(txn.restore, phase="give_up", at=event.at)), ()
+    # A failed start of stable as the candidate has used the first of its two tries.
+    tries = 1 if txn.candidate == txn.stable and txn.trial_invocation else 2
+    if txn.restore.tries < tries and not event.final:
+        return replace(txn, restore=Restore("stop", txn.restore.tries + 1, event.at)), ()
+    return _rollback_failed(txn, event.at, event.cause)
+
+
+def _rollback_failed(txn: Txn, at: float, cause: str) -> Step:
+    tries = txn.restore.tries if txn.restore else 0
+    new = replace(txn, state=ROLLBACK_FAILED, settled=False, restore=Restore("give_up", tries, at))
+    text = f"{txn.unit}: stable does not serve after the rollback ({cause}); the service is stopped, a person must act"
+    return new, (ev.Shout(text),)
+
+
+def gave_up(txn: Txn, event: ev.GaveUp) -> Step:
+    if txn.settled or txn.restore is None or txn.restore.phase != "give_up":
+        return wrong_state(txn, "given up")
+    return _settled(txn, event.at)
+
+
+def settle(txn: Txn, event: ev.Settle) -> Step:
+    if txn.state != ROLLED_BACK or not txn.settled:
+        return wrong_state(txn, "settled")
+    if event.ok:
+        return txn, ()
+    return _rollback_failed(replace(txn, evidence=txn.evidence + event.evidence), event.at, event.cause)
+
+
+def _settled(txn: Txn, at: float, **instants: float) -> Step:
+    new = replace(txn, settled=True, times=timed(txn, ended=at, **instants))
+    # Written again: a fatal line may have told more since the decision.
+    return new, (*_quarantine(new), end(new))
