@@ -1,0 +1,111 @@
+"""The engine's API on loopback, read without ever asking it to generate: ``/metrics``, ``/v1/loads``, ``/ready``."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+from . import clock
+from .api import ApiError, read_key
+from .collect_metrics import filtered
+
+_LIMIT_S = 2.0
+_MAX_BODY = 4 << 20
+_LOADS = "/v1/loads?include=core,spec,queues"
+
+
+class NoAnswerError(Exception):
+    """``port`` says what the port does instead: ``refused`` or ``silent``."""
+
+    def __init__(self, port: str) -> None:
+        super().__init__(port)
+        self.port = port
+
+
+class Api:
+    """One kept connection, one request in flight. ``note`` takes a sentence, once for each cause."""
+
+    def __init__(self, port: int, key_file: Optional[str], note: Callable[[str], None]) -> None:
+        self._port = port
+        self._key_file = key_file
+        self._note = note
+        self._noted: set[str] = set()
+        self._connection: Optional[http.client.HTTPConnection] = None
+        self._has_ready = True
+
+    def lines(self) -> list[dict[str, Any]]:
+        """``metrics`` and ``loads`` where they answered, and always ``ready``, which also says what the port does."""
+        found: list[dict[str, Any]] = []
+        try:
+            status, body = self._get("/metrics", {})
+            if status == 200:
+                found.append({"t": "metrics", "at": clock.wall(), "text": filtered(body.decode(errors="replace"))})
+            elif status == 404:
+                self._say("no-metrics", "the service runs without --enable-metrics: its rates cannot be read.")
+            found += self._loads()
+            found.append({"t": "ready", "at": clock.wall(), "status": self._ready(), "port": "open"})
+        except NoAnswerError as error:
+            self.close()
+            found.append({"t": "ready", "at": clock.wall(), "status": None, "port": error.port})
+        return found
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _loads(self) -> list[dict[str, Any]]:
+        status, body = self._get(_LOADS, self._authorization())
+        if status in (401, 403):
+            self._say("key", "the service wants an API key: set api_key_file to a file that this login can read.")
+        try:
+            loads = json.loads(body) if status == 200 else None
+        except ValueError:
+            loads = None
+        return [{"t": "loads", "at": clock.wall(), "body": loads}] if isinstance(loads, dict) else []
+
+    def _ready(self) -> Optional[int]:
+        if not self._has_ready:
+            return None
+        status, _ = self._get("/ready", {})
+        self._has_ready = status != 404
+        return status if status in (200, 503) else None
+
+    def _authorization(self) -> dict[str, str]:
+        if self._key_file is None:
+            return {}
+        try:
+            return {"Authorization": f"Bearer {read_key(self._key_file, ())}"}
+        except ApiError as error:
+            self._say("key-file", f"{error}.")
+            return {}
+
+    def _get(self, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        # A server may close a kept connection at any time; a fresh one is then tried once.
+        reused = self._connection is not None
+        try:
+            return self._ask(path, headers)
+        except (http.client.HTTPException, ConnectionError) as error:
+            self.close()
+            if reused:
+                return self._get(path, headers)
+            raise NoAnswerError("refused" if isinstance(error, ConnectionRefusedError) else "silent") from None
+        except OSError:
+            raise NoAnswerError("silent") from None
+
+    def _ask(self, path: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_LIMIT_S)
+        self._connection.request("GET", path, headers=dict(headers))
+        response = self._connection.getresponse()
+        body = response.read(_MAX_BODY)
+        if not response.isclosed():
+            self.close()
+        return response.status, body
+
+    def _say(self, cause: str, text: str) -> None:
+        if cause not in self._noted:
+            self._noted.add(cause)
+            self._note(text)

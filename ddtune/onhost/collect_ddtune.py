@@ -1,0 +1,75 @@
+"""What ddtune itself knows on this host, from files that all may read: the transaction, stable, what runs by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from . import clock, releases
+from .paths import UnitPaths
+from .store import read_json
+
+_HISTORY = 20
+
+
+class Ddtune:
+    """Lines of kind ``ddtune``."""
+
+    def __init__(self, paths: UnitPaths) -> None:
+        self._paths = paths
+        self._metas: dict[str, dict[str, Any]] = {}
+
+    def line(self, argv: Sequence[str], invocation: str) -> dict[str, Any]:
+        """``argv`` is the main process's whole command line; it names the release that runs."""
+        paths = self._paths
+        site = read_json(paths.site)
+        txn = read_json(paths.txn)
+        stable = releases.stable(paths)
+        return {
+            "t": "ddtune",
+            "at": clock.wall(),
+            "boottime": clock.boottime(),
+            "adopted": site is not None,
+            "stable": self._named(stable),
+            "previous": self._named(releases.previous(paths)),
+            "txn": txn,
+            "probation": read_json(paths.probation),
+            "site": site,
+            "running": self._named(self._running(argv, invocation, stable, txn)),
+            "history": releases.history(paths, _HISTORY),
+            "quarantine": releases.quarantine_names(paths),
+        }
+
+    def _running(
+        self, argv: Sequence[str], invocation: str, stable: Optional[str], txn: Optional[dict[str, Any]]
+    ) -> Optional[str]:
+        if not argv:
+            return None
+        digest = hashlib.sha256("\0".join(argv).encode("utf-8", "surrogateescape")).hexdigest()
+        names = [entry["release"] for entry in releases.listed(self._paths)]
+        matching = [name for name in names if self._meta(name).get("argv_sha256") == digest]
+        # Releases that differ in their environment alone share a command line; then what was started decides.
+        chosen = read_json(self._paths.chosen) or {}
+        started = [chosen.get("release")] if chosen.get("invocation") == invocation else []
+        if txn and txn.get("trial_invocation") == invocation:
+            started.append(txn.get("candidate"))
+        for name in [*started, stable]:
+            if name in matching:
+                return name
+        return matching[0] if matching else None
+
+    def _named(self, release: Optional[str]) -> Optional[dict[str, Any]]:
+        if release is None:
+            return None
+        meta = self._meta(release)
+        return {"release": release, "profile": meta.get("profile"), "meta": meta}
+
+    def _meta(self, release: str) -> dict[str, Any]:
+        # A release never changes once it is there.
+        if release not in self._metas:
+            meta = releases.meta(self._paths, release)
+            if not meta:
+                return {}
+            self._metas[release] = meta
+        return self._metas[release]

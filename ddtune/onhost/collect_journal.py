@@ -1,0 +1,167 @@
+"""The journal of the unit and of the kernel, followed by cursor."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+TEXT_KEPT = 8192
+_LINE_KEPT = 1 << 18
+_AGAIN_S = 2.0
+_PR_SET_PDEATHSIG = 1
+_KERNEL = re.compile(
+    r"NVRM|Xid|nvidia|NVLink|nvswitch|out of memory|oom[-_]kill|oom_reaper|Killed process", re.IGNORECASE
+)
+_NO_PERMISSION = re.compile(r"not seeing messages|insufficient permissions|Permission denied", re.IGNORECASE)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def parse_entry(line: bytes) -> Optional[dict[str, Any]]:
+    """One line of ``journalctl -o json`` as ``{at, cursor, text, priority, pid}``; None when it is none."""
+    try:
+        entry = json.loads(line)
+        at = int(entry["__REALTIME_TIMESTAMP"]) / 1e6
+    except (ValueError, KeyError, TypeError):
+        return None
+    message = entry.get("MESSAGE")
+    if isinstance(message, list):
+        # journald writes a message that is not text as its bytes.
+        message = bytes(byte for byte in message if isinstance(byte, int) and 0 <= byte < 256).decode(errors="replace")
+    if not isinstance(message, str):
+        return None
+    if len(message) > TEXT_KEPT:
+        message = message[:TEXT_KEPT] + " …"
+    return {
+        "at": at,
+        "cursor": entry.get("__CURSOR"),
+        "text": message,
+        "priority": _number(entry.get("PRIORITY")),
+        "pid": _number(entry.get("_PID")),
+    }
+
+
+class Follower:
+    """One ``journalctl -f``, started again where it was when it ends. Read it when ``poll`` says so."""
+
+    def __init__(
+        self,
+        source: str,
+        command: Sequence[str],
+        lines: int,
+        cursor: Optional[str],
+        emit: Callable[[str, dict[str, Any]], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self._source = source
+        self._command = command
+        self._lines = lines
+        self._cursor = cursor
+        self._emit = emit
+        self._note = note
+        self._noted: set[str] = set()
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._start_at = 0.0
+        self._held = b""
+        self._skipping = False
+        self._said = b""
+
+    def start(self, now: float) -> list[int]:
+        """Start it if it is not there and its pause is over; the new descriptors to poll (output first)."""
+        if self._process is not None or now < self._start_at:
+            return []
+        from_where = [f"--after-cursor={self._cursor}"] if self._cursor else ["-n", str(self._lines)]
+        try:
+            self._process = subprocess.Popen(
+                [*self._command, *from_where, "-f"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                preexec_fn=_end_with_parent,
+            )
+        except OSError as error:
+            self._say(f"the journal cannot be read: {self._command[0]}: {error.strerror}.")
+            self._start_at = now + 30.0
+            return []
+        assert self._process.stdout
+        assert self._process.stderr
+        self._held, self._said = b"", b""
+        return [self._process.stdout.fileno(), self._process.stderr.fileno()]
+
+    def read(self, descriptor: int) -> bool:
+        """Take what is there; False at end of file."""
+        data = os.read(descriptor, 65536)
+        process = self._process
+        if process is None or process.stdout is None or process.stderr is None:
+            return False
+        if descriptor == process.stderr.fileno():
+            self._said = (self._said + data)[-2048:]
+            self._read_said()
+        else:
+            self._read_lines(data)
+        return bool(data)
+
+    def ended(self) -> None:
+        """Its output is at its end: collect it, and start it again after a pause."""
+        process, self._process = self._process, None
+        self._start_at = time.monotonic() + _AGAIN_S
+        if process is None:
+            return
+        self._stop(process)
+        if b"cursor" in self._said.lower():
+            self._cursor = None
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._stop(self._process)
+        self._process = None
+
+    def _stop(self, process: subprocess.Popen[bytes]) -> None:
+        process.terminate()
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+    def _read_lines(self, data: bytes) -> None:
+        *lines, rest = (self._held + data).split(b"\n")
+        for line in lines:
+            entry = None if self._skipping else parse_entry(line)
+            self._skipping = False
+            if entry:
+                self._cursor = entry["cursor"] or self._cursor
+                if self._source != "kernel" or _KERNEL.search(entry["text"]):
+                    self._emit(self._source, entry)
+        if len(rest) > _LINE_KEPT:
+            rest, self._skipping = b"", True
+        self._held = rest
+
+    def _read_said(self) -> None:
+        if _NO_PERMISSION.search(self._said.decode(errors="replace")):
+            self._say(
+                f"no permission to read the journal of the {self._source}: add this login to the group systemd-journal."
+            )
+
+    def _say(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self._note(text)
+
+
+def _end_with_parent() -> None:
+    # A collector that is killed leaves nothing behind on the host.
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _number(value: Any) -> Optional[int]:
+    return int(value) if isinstance(value, (str, int)) and str(value).isdigit() else None

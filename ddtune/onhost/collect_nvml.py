@@ -1,0 +1,153 @@
+"""GPU readings through NVML and GPM, with a ``pynvml`` that the operator sends along.
+
+Called of it, and therefore what a stand-in must answer: ``nvmlInit``, ``nvmlShutdown``, ``nvmlDeviceGetCount``,
+``nvmlDeviceGetHandleByIndex``, ``nvmlDeviceGetUUID``, ``nvmlDeviceGetPciInfo`` (``busId``), ``nvmlDeviceGetName``,
+``nvmlDeviceGetCudaComputeCapability``, ``nvmlDeviceGetPowerUsage``, ``nvmlDeviceGetEnforcedPowerLimit``,
+``nvmlDeviceGetUtilizationRates`` (``gpu``), ``nvmlDeviceGetMemoryInfo`` (``used``, ``total``),
+``nvmlDeviceGetTemperature``, ``nvmlDeviceGetClockInfo``, ``nvmlDeviceGetCurrentClocksEventReasons``, the ``nvmlGpm…``
+calls with ``c_nvmlGpmMetricsGet_t``, and ``NVMLError`` with ``value``. A call that fails is a value that is not
+available.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any, Optional
+
+GPU_IS_LOST = 15
+_TEMPERATURE_GPU = 0
+_CLOCK_SM = 1
+_MIB = 1048576.0
+_GPM = {
+    "graphics_util": 1,
+    "sm_util": 2,
+    "tensor_util": 5,
+    "dram_util": 10,
+    "nvlink_rx_mib_s": 60,
+    "nvlink_tx_mib_s": 61,
+}
+
+Reading = dict[str, Any]
+
+
+class Nvml:
+    """All GPUs of the host. Raises whatever ``pynvml`` raises when there is no driver."""
+
+    via = "nvml"
+
+    def __init__(self) -> None:
+        self._api: Any = importlib.import_module("pynvml")
+        self._api.nvmlInit()
+        count = self._api.nvmlDeviceGetCount()
+        self._gpus = [_Gpu(self._api, index) for index in range(count)]
+
+    def sample(self) -> list[Reading]:
+        """One reading for each GPU, in NVML's order; a GPU that fell off the bus keeps its identity."""
+        return [gpu.sample() for gpu in self._gpus]
+
+    def close(self) -> None:
+        try:
+            self._api.nvmlShutdown()
+        except self._api.NVMLError:
+            return
+
+
+class _Gpu:
+    def __init__(self, api: Any, index: int) -> None:
+        self._api = api
+        self._lost = False
+        self._handle: Any = self._get(lambda: api.nvmlDeviceGetHandleByIndex(index))
+        handle = self._handle
+        capability = self._get(lambda: api.nvmlDeviceGetCudaComputeCapability(handle))
+        self._identity: Reading = {
+            "index": index,
+            "uuid": _text(self._get(lambda: api.nvmlDeviceGetUUID(handle))),
+            "pci": _text(self._get(lambda: api.nvmlDeviceGetPciInfo(handle).busId)),
+            "name": _text(self._get(lambda: api.nvmlDeviceGetName(handle))),
+            "compute_capability": "{}.{}".format(*capability) if capability else None,
+        }
+        self._gpm = _Gpm.of(api, handle)
+
+    def sample(self) -> Reading:
+        api, handle = self._api, self._handle
+        self._lost = handle is None
+        power = self._get(lambda: api.nvmlDeviceGetPowerUsage(handle))
+        limit = self._get(lambda: api.nvmlDeviceGetEnforcedPowerLimit(handle))
+        memory = self._get(lambda: api.nvmlDeviceGetMemoryInfo(handle))
+        reading = dict(
+            self._identity,
+            power_w=None if power is None else power / 1000.0,
+            power_limit_w=None if limit is None else limit / 1000.0,
+            util=self._get(lambda: api.nvmlDeviceGetUtilizationRates(handle).gpu),
+            memory_used_mib=None if memory is None else round(memory.used / _MIB, 1),
+            memory_total_mib=None if memory is None else round(memory.total / _MIB, 1),
+            temperature_c=self._get(lambda: api.nvmlDeviceGetTemperature(handle, _TEMPERATURE_GPU)),
+            sm_clock_mhz=self._get(lambda: api.nvmlDeviceGetClockInfo(handle, _CLOCK_SM)),
+            throttle=self._get(self._event_reasons),
+        )
+        reading.update(self._gpm.sample() if self._gpm and not self._lost else dict.fromkeys(_GPM))
+        reading["lost"] = self._lost
+        return reading
+
+    def _event_reasons(self) -> Any:
+        current = getattr(self._api, "nvmlDeviceGetCurrentClocksEventReasons", None)
+        return (current or self._api.nvmlDeviceGetCurrentClocksThrottleReasons)(self._handle)
+
+    def _get(self, call: Callable[[], Any]) -> Any:
+        if self._lost:
+            return None
+        try:
+            return call()
+        except self._api.NVMLError as error:
+            self._lost = getattr(error, "value", None) == GPU_IS_LOST
+            return None
+
+
+class _Gpm:
+    """Performance metrics between two samples of one GPU. The first call has nothing to compare with."""
+
+    def __init__(self, api: Any, handle: Any) -> None:
+        self._api = api
+        self._handle = handle
+        self._samples = (api.nvmlGpmSampleAlloc(), api.nvmlGpmSampleAlloc())
+        self._taken = 0
+
+    @classmethod
+    def of(cls, api: Any, handle: Any) -> Optional[_Gpm]:
+        """None on a GPU or driver without GPM."""
+        try:
+            if handle is None or not api.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
+                return None
+            return cls(api, handle)
+        except (api.NVMLError, AttributeError):
+            return None
+
+    def sample(self) -> Reading:
+        nothing: Reading = dict.fromkeys(_GPM)
+        newest, previous = self._samples[self._taken % 2], self._samples[(self._taken + 1) % 2]
+        try:
+            self._api.nvmlGpmSampleGet(self._handle, newest)
+            self._taken += 1
+            return self._between(previous, newest) if self._taken > 1 else nothing
+        except self._api.NVMLError:
+            self._taken = 0
+            return nothing
+
+    def _between(self, first: Any, second: Any) -> Reading:
+        query = self._api.c_nvmlGpmMetricsGet_t()
+        query.version = getattr(self._api, "NVML_GPM_METRICS_GET_VERSION", 1)
+        query.numMetrics = len(_GPM)
+        query.sample1, query.sample2 = first, second
+        for slot, metric in enumerate(_GPM.values()):
+            query.metrics[slot].metricId = metric
+        self._api.nvmlGpmMetricsGet(query)
+        return {
+            name: round(metric.value, 2) if metric.nvmlReturn == 0 and math.isfinite(metric.value) else None
+            for name, metric in zip(_GPM, query.metrics)
+        }
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")

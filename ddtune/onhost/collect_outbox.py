@@ -1,0 +1,92 @@
+"""What waits to be sent: bounded, so that a slow link never holds up sampling and never fills memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+READINGS_KEPT = 4
+LOG_BYTES_KEPT = 1 << 20
+LOG_BYTES_SENT = 1 << 16
+
+Entry = Mapping[str, Any]
+
+
+def encode(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+class Outbox:
+    """Lines by kind. Of readings the newest few are kept and the oldest dropped; log lines go in bunches, and a
+    ``gap`` line stands where some were dropped. Safe to fill from any thread; ``wake`` is called after each filling.
+    """
+
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        self._lock = threading.Lock()
+        self._wake = wake
+        self._events: deque[bytes] = deque(maxlen=64)
+        self._readings: OrderedDict[str, deque[bytes]] = OrderedDict()
+        self._logs: dict[str, _Log] = {}
+
+    def event(self, line: Mapping[str, Any]) -> None:
+        """A line that is sent before all readings, such as ``hello`` and ``note``."""
+        with self._lock:
+            self._events.append(encode(line))
+        self._wake()
+
+    def reading(self, line: Mapping[str, Any]) -> None:
+        data = encode(line)
+        with self._lock:
+            self._readings.setdefault(line["t"], deque(maxlen=READINGS_KEPT)).append(data)
+        self._wake()
+
+    def log(self, source: str, entry: Entry) -> None:
+        with self._lock:
+            self._logs.setdefault(source, _Log()).add(entry)
+        self._wake()
+
+    def take(self) -> bytes | None:
+        """The next line to send, or None. Events first, then log lines, then the kind of reading that waits longest."""
+        with self._lock:
+            if self._events:
+                return self._events.popleft()
+            for source, log in self._logs.items():
+                if line := log.take(source):
+                    return line
+            for kind, lines in self._readings.items():
+                if lines:
+                    self._readings.move_to_end(kind)
+                    return lines.popleft()
+        return None
+
+
+class _Log:
+    def __init__(self) -> None:
+        self._entries: deque[tuple[int, Entry]] = deque()
+        self._size = 0
+        self._gap_at: float | None = None
+
+    def add(self, entry: Entry) -> None:
+        size = len(entry["text"]) + 200
+        self._entries.append((size, entry))
+        self._size += size
+        while self._size > LOG_BYTES_KEPT:
+            dropped, old = self._entries.popleft()
+            self._size -= dropped
+            self._gap_at = old["at"]
+
+    def take(self, source: str) -> bytes | None:
+        if self._gap_at is not None:
+            at, self._gap_at = self._gap_at, None
+            return encode({"t": "gap", "at": at, "source": source})
+        entries: list[Entry] = []
+        size = 0
+        while self._entries and size < LOG_BYTES_SENT:
+            length, entry = self._entries.popleft()
+            entries.append(entry)
+            size += length
+        self._size -= size
+        return encode({"t": "log", "source": source, "entries": entries}) if entries else None
