@@ -46,13 +46,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Incident:
-    """One classified fault; ``cause`` is one of the classes in docs/json.md."""
+    """One classified fault; ``cause`` is one of the classes in docs/json.md. ``note`` is for the reader."""
 
     cause: str
     at: float
     evidence: tuple[Evidence, ...]
     rank: str | None = None
     gpu: int | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
