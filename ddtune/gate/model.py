@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -40,10 +40,18 @@ class Request:
     body: Mapping[str, Any]
     timeout_s: float = 60.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """The shape that the host's load program takes."""
+        return {"id": self.id, "path": self.path, "body": dict(self.body), "timeout_s": self.timeout_s}
+
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back. ``error`` is one sentence when no completed generation did."""
+    """What came back. ``error`` is one sentence when no completed generation did.
+
+    ``error_kind`` says what kind: ``connection`` (refused, reset, closed), ``timeout`` (its own limit), ``cut`` (the
+    load's deadline), ``not_sent``, ``http`` (a status that is not 200) or ``body`` (an error inside a 200 answer).
+    """
 
     id: str
     text: str = ""
@@ -56,6 +64,14 @@ class Answer:
     status: int | None = None
     seconds: float = 0.0
     error: str | None = None
+    error_kind: str | None = None
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Answer:
+        """The answer that the host's load program wrote; unknown keys are ignored, absent ones keep their default."""
+        known = {spec.name: body[spec.name] for spec in fields(cls) if spec.name in body}
+        known["token_ids"] = tuple(known.get("token_ids") or ())
+        return cls(**known)
 
 
 @dataclass(frozen=True)
@@ -64,3 +80,45 @@ class GateReport:
 
     checks: Mapping[str, CheckResult] = field(default_factory=dict)
     not_planned: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every planned check passed; a gate without checks has not passed."""
+        return bool(self.checks) and all(check.verdict is Verdict.PASS for check in self.checks.values())
+
+    @property
+    def failed(self) -> CheckResult | None:
+        """The first check that failed, else the first that could not finish, else None."""
+        for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+            for check in self.checks.values():
+                if check.verdict is verdict:
+                    return check
+        return None
+
+    def merged(self, later: GateReport) -> GateReport:
+        """This report, then a later stage's: a check that ran in both keeps the worse verdict and adds its costs."""
+        checks = dict(self.checks)
+        for name, check in later.checks.items():
+            checks[name] = _worse(checks[name], check) if name in checks else check
+        return GateReport(checks, {**self.not_planned, **later.not_planned})
+
+
+_RANK = {Verdict.PASS: 0, Verdict.INCONCLUSIVE: 1, Verdict.FAIL: 2}
+
+
+def _worse(first: CheckResult, second: CheckResult) -> CheckResult:
+    kept = first if _RANK[first.verdict] > _RANK[second.verdict] else second
+    return replace(kept, seconds=first.seconds + second.seconds, tokens=first.tokens + second.tokens)
+
+
+def summary(report: GateReport) -> dict[str, dict[str, Any]]:
+    """The ``gate`` part of a command's JSON: ``{check: {verdict, reason, seconds, tokens}}``."""
+    return {
+        name: {
+            "verdict": check.verdict.value,
+            "reason": check.reason,
+            "seconds": round(check.seconds, 3),
+            "tokens": check.tokens,
+        }
+        for name, check in report.checks.items()
+    }

@@ -1,0 +1,133 @@
+"""The sets of requests that the gate sends, made from texts and a nonce.
+
+The nonce stands at the start of each prompt's own part, so that the engine's prefix cache cannot serve an answer and a
+cold run is compared with a cold run. Stable and candidate get the same nonce where their answers are compared.
+"""
+
+from __future__ import annotations
+
+import random
+
+from ddtune.gate.probe import Probe, chat, generate
+from ddtune.gate.problems import PROBLEMS
+from ddtune.gate.texts import QUESTIONS, SENTENCES, TOPICS
+
+COPY_ASK = "Repeat the following text exactly, and nothing else."
+QUICK_COPIES = 2
+QUICK_COPY_WORDS = 90
+LONG_COPY_WORDS = 300
+BURST_WORDS = 40
+QUICK_TOPICS = 4
+QUICK_CONTINUE_TOKENS = 128
+SINGLE_PROMPTS = 10
+SINGLE_TOKENS = 128
+CROWD_PROMPTS = 16
+CROWD_TOKENS = 256
+_EXAMPLE = "The tin of nails stands on the shelf behind the stove, next to 12 candles."
+
+
+def text_of(nonce: str, words: int) -> str:
+    """A text of about ``words`` words, different for each nonce, in one paragraph."""
+    rng = random.Random(nonce)
+    parts = [f"Note {nonce}."]
+    count = 2
+    for sentence in rng.sample(SENTENCES, len(SENTENCES)):
+        if count >= words:
+            break
+        parts.append(sentence.format(n=rng.randrange(100, 10_000)))
+        count += len(sentence.split())
+    return " ".join(parts)
+
+
+def copy(request_id: str, nonce: str, words: int, style: str = "chat", timeout_s: float = 60.0) -> Probe:
+    """A request to copy a text between markers; ``style`` ``plain`` asks by example, for models that cannot chat."""
+    text = text_of(nonce, words)
+    # A token is at least three letters of such text on average; the rest is room to go wrong visibly.
+    limit = len(text) // 3 + 32
+    if style == "chat":
+        prompt = f"{COPY_ASK}\n<text>\n{text}\n</text>"
+        request = chat(request_id, prompt, limit, timeout_s)
+    else:
+        prompt = f"Each text is repeated exactly.\n\nText: {_EXAMPLE}\nRepeated: {_EXAMPLE}\n\nText: {text}\nRepeated:"
+        request = generate(request_id, prompt, limit, ("\n",), timeout_s)
+    return Probe(request, "copy", "prose", prompt, text)
+
+
+def quick_copies(nonce: str, style: str) -> tuple[Probe, ...]:
+    """The quick gate's verbatim copies."""
+    return tuple(
+        copy(f"quick-copy-{index}", f"{nonce}-{index}", QUICK_COPY_WORDS, style) for index in range(QUICK_COPIES)
+    )
+
+
+def long_copy(nonce: str, style: str) -> tuple[Probe, ...]:
+    """The full gate's long copy."""
+    return (copy("long-copy", f"{nonce}-long", LONG_COPY_WORDS, style, timeout_s=120.0),)
+
+
+def burst(nonce: str, level: int, count: int, style: str) -> tuple[Probe, ...]:
+    """``count`` short copies, for one concurrency level."""
+    return tuple(
+        copy(f"burst-{level}-{index}", f"{nonce}-b{level}-{index}", BURST_WORDS, style) for index in range(count)
+    )
+
+
+def soak_round(nonce: str, number: int, count: int, style: str) -> tuple[Probe, ...]:
+    """One round of the soak: copies and one continuation, which reports the accept length."""
+    copies = tuple(
+        copy(f"soak-{number}-{index}", f"{nonce}-s{number}-{index}", QUICK_COPY_WORDS, style)
+        for index in range(max(1, count - 1))
+    )
+    return (*copies, _continuation(f"soak-{number}-topic", f"{nonce}-s{number}", number, SINGLE_TOKENS))
+
+
+def quick_continuations(nonce: str) -> tuple[Probe, ...]:
+    """The quick gate's prompts for agreement with stable."""
+    return tuple(
+        _continuation(f"quick-topic-{index}", f"{nonce}-q", index, QUICK_CONTINUE_TOKENS)
+        for index in range(QUICK_TOPICS)
+    )
+
+
+def single_continuations(nonce: str) -> tuple[Probe, ...]:
+    """The full gate's prompts for agreement, sent one at a time."""
+    return tuple(
+        _continuation(f"single-topic-{index}", f"{nonce}-1", index, SINGLE_TOKENS) for index in range(SINGLE_PROMPTS)
+    )
+
+
+def crowd_continuations(nonce: str) -> tuple[Probe, ...]:
+    """The full gate's prompts for agreement, sent together."""
+    return tuple(
+        _continuation(f"crowd-topic-{index}", f"{nonce}-c{index // len(TOPICS)}", index, CROWD_TOKENS)
+        for index in range(CROWD_PROMPTS)
+    )
+
+
+def questions(nonce: str) -> tuple[Probe, ...]:
+    """Two short chat questions whose answers only the detectors read."""
+    return tuple(
+        Probe(chat(f"question-{index}", f"[{nonce}] {text}", 128), "question", kind, text)
+        for index, (kind, text) in enumerate(QUESTIONS)
+    )
+
+
+def coding(nonce: str, count: int, max_tokens: int, names: tuple[str, ...] | None = None) -> tuple[Probe, ...]:
+    """The first ``count`` coding problems, or those of them in ``names``."""
+    chosen = [problem for problem in PROBLEMS[:count] if names is None or problem.name in names]
+    return tuple(
+        Probe(
+            chat(f"coding-{problem.name}", f"[{nonce}] {problem.prompt}", max_tokens),
+            "code",
+            "code",
+            problem.prompt,
+            problem.name,
+        )
+        for problem in chosen
+    )
+
+
+def _continuation(request_id: str, nonce: str, topic: int, max_tokens: int) -> Probe:
+    kind, text = TOPICS[topic % len(TOPICS)]
+    prompt = f"[{nonce}] {text}"
+    return Probe(generate(request_id, prompt, max_tokens), "continue", kind, prompt)

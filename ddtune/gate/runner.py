@@ -1,0 +1,159 @@
+"""The gate's stages: ask, judge in order, stop at the first check that does not pass."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ddtune.gate import accept, detectors, prompts, verbatim
+from ddtune.gate.baseline import Baseline, measure
+from ddtune.gate.isolation import Isolation
+from ddtune.gate.model import CheckResult, GateReport, Verdict
+from ddtune.gate.plan import CROWD, GatePlan
+from ddtune.gate.process_facts import Expected
+from ddtune.gate.sending import EngineGone, Inspect, Send
+from ddtune.gate.stage import OnCheck, Stage, Stopped
+
+__all__ = ["Baseline", "EngineGone", "baseline", "canary", "full", "quick", "soak"]
+
+QUICK_LIMIT_S = 60.0
+FULL_LIMIT_S = 180.0
+# A healthy candidate may be this many times slower than stable before time cuts it.
+SLOWER = 4.0
+SOAK_BATCH = 8
+SOAK_CONCURRENCY = 4
+# Of a soak's requests, those that may fail to come back without putting it in doubt.
+SOAK_LOST = 0.01
+
+baseline = measure
+
+
+def ignore(*_: object) -> None:
+    """The default of everything that only tells."""
+
+
+def canary(stable: Baseline) -> Mapping[str, Any] | None:
+    """What the host's guard asks of stable after a rollback, with the text that the answer must contain."""
+    return stable.canary
+
+
+async def quick(
+    send: Send,
+    inspect: Inspect,
+    plan: GatePlan,
+    stable: Baseline,
+    expected: Expected,
+    progress: OnCheck = ignore,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> GateReport:
+    """The quick gate: 8 requests, one at a time; also the check of stable after a rollback.
+
+    Raises :class:`EngineGone` when the engine drops connections and no answer that came was wrong.
+    """
+    run = Stage("quick", send, plan, stable, progress, max(QUICK_LIMIT_S, SLOWER * stable.quick_seconds), clock)
+    try:
+        await run.facts(inspect, expected)
+        await run.copies(prompts.quick_copies(stable.nonce, stable.copy_style), 1)
+        await run.agreement(prompts.quick_continuations(stable.nonce), 1)
+        await run.detectors(prompts.questions(stable.nonce))
+        run.accept_length()
+    except Stopped:
+        pass
+    return run.report()
+
+
+async def full(
+    send: Send,
+    inspect: Inspect,
+    plan: GatePlan,
+    stable: Baseline,
+    expected: Expected,
+    isolation: Isolation | None,
+    progress: OnCheck = ignore,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> GateReport:
+    """The full gate: agreement together and one by one, bursts at each level, a long copy, coding.
+
+    Raises :class:`EngineGone` as :func:`quick` does.
+    """
+    nonce, style = stable.nonce, stable.copy_style
+    run = Stage("full", send, plan, stable, progress, max(FULL_LIMIT_S, SLOWER * stable.seconds), clock)
+    try:
+        await run.agreement(prompts.crowd_continuations(nonce), CROWD)
+        await run.agreement(prompts.single_continuations(nonce), 1)
+        for level in plan.levels():
+            await run.copies(prompts.burst(nonce, level, max(level, 4), style), level, f"concurrency_{level}")
+        await run.copies(prompts.long_copy(nonce, style), 1)
+        await run.coding(isolation)
+        await run.detectors()
+        run.accept_length()
+        await run.facts(inspect, expected)
+    except Stopped:
+        pass
+    return run.report()
+
+
+async def soak(
+    send: Send,
+    plan: GatePlan,
+    stable: Baseline,
+    duration_s: float,
+    requests: int,
+    progress: OnCheck = ignore,
+    *,
+    expected_s: float = 60.0,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    on_round: Callable[[int, int], None] = ignore,
+) -> GateReport:
+    """Rounds of copies and continuations, spread over ``duration_s``, until both it and ``requests`` are over.
+
+    ``on_round`` hears how many requests were asked, of how many. A soak that needs more than four times ``duration_s``
+    and ``expected_s`` for its requests is inconclusive. Raises :class:`EngineGone` as :func:`quick` does.
+    """
+    rounds = max(1, math.ceil(requests / SOAK_BATCH))
+    run = Stage("soak", send, plan, stable, progress, SLOWER * duration_s + expected_s, clock)
+    if not run.planned("soak"):
+        return run.report()
+    number = 0
+    try:
+        while number < rounds or run.elapsed() < duration_s:
+            probes = prompts.soak_round(stable.nonce, number, SOAK_BATCH, stable.copy_style)
+            await run.ask(probes, SOAK_CONCURRENCY)
+            number += 1
+            on_round(len(run.seen), max(requests, len(run.seen)))
+            verdict = _soaked(run, plan)
+            if verdict.verdict is not Verdict.PASS:
+                run.conclude(verdict, run.seen)
+            await sleep(max(0.0, min(duration_s, number * duration_s / rounds) - run.elapsed()))
+        run.conclude(_soaked(run, plan), run.seen)
+    except Stopped:
+        pass
+    return run.report()
+
+
+def _soaked(run: Stage, plan: GatePlan) -> CheckResult:
+    """The verdict over everything that a soak has seen so far."""
+    came = [(probe, answer) for probe, answer in run.seen if answer.error is None or answer.error_kind == "body"]
+    missing = len(run.seen) - len(came)
+    found = detectors.judge(came, run.stable.quirks)
+    if came and found.verdict is not Verdict.PASS:
+        return replace(found, name="soak")
+    copies = [(probe.expect, answer) for probe, answer in came if probe.family == "copy"]
+    if copies:
+        copied = verbatim.judge(copies, run.stable.copies, "soak")
+        if copied.verdict is not Verdict.PASS:
+            return copied
+    rate = accept.judge([answer for _, answer in came], plan.expect_accept)
+    if plan.has("quick", accept.NAME) and rate.verdict is Verdict.FAIL:
+        return replace(rate, name="soak")
+    said = f"{len(came)} of {len(run.seen)} answers came, nothing found"
+    if missing > max(1, SOAK_LOST * len(run.seen)) or not came:
+        return CheckResult("soak", Verdict.INCONCLUSIVE, said, cause="gate_inconclusive")
+    return CheckResult("soak", Verdict.PASS, said)

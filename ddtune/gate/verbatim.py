@@ -1,0 +1,78 @@
+"""Does the service copy a text: the widest margins that a greedy model has, so the sharpest cheap test of a decode.
+
+Copies are compared word by word, so that wrapped lines do not count. Stable's own copies set the measure, because a
+small model does not copy perfectly. Rule: no copy under half of its words where stable had none; the mean not more than
+0.03 under stable's; and not more copies inexact than stable's share, 5 %, and one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from statistics import fmean
+
+from ddtune.gate.model import Answer, CheckResult, Verdict
+
+NAME = "verbatim_copy"
+GROSS = 0.5
+MEAN_MARGIN = 0.03
+INEXACT_SHARE = 0.05
+# Stable's mean under this is no copying at all: there is nothing to hold a candidate to, and stable is in doubt itself.
+LEAST = 0.5
+
+
+def fidelity(expect: str, answer: Answer) -> float:
+    """The share of words in common and in order, 0 to 1; exactly 1 for a perfect copy."""
+    wanted, got = expect.split(), _bare(answer.text).split()
+    if wanted == got:
+        return 1.0
+    return min(0.999, SequenceMatcher(None, wanted, got, autojunk=False).ratio())
+
+
+def judge(copies: Sequence[tuple[str, Answer]], stable: Sequence[float], name: str = NAME) -> CheckResult:
+    """The verdict for ``(expected text, answer)`` pairs against stable's fidelities."""
+    came = [(expect, answer) for expect, answer in copies if answer.error is None]
+    missing = len(copies) - len(came)
+    scores = [fidelity(expect, answer) for expect, answer in came]
+    if not stable:
+        return _inconclusive(name, "stable made no copy to compare with")
+    if scores:
+        wrong = _wrong(scores, stable)
+        if wrong is not None:
+            return CheckResult(name, Verdict.FAIL, wrong, cause="wrong_output")
+    if missing:
+        return _inconclusive(name, f"{missing} of {len(copies)} copies did not come back")
+    exact = sum(score == 1 for score in scores)
+    return CheckResult(name, Verdict.PASS, f"{exact} of {len(scores)} copies are exact")
+
+
+def _wrong(scores: Sequence[float], stable: Sequence[float]) -> str | None:
+    own = fmean(stable)
+    if own < LEAST:
+        return f"stable itself copies {own:.0%} of the words, which is no copying"
+    gross = [score for score in scores if score < GROSS]
+    if gross and min(stable) >= GROSS:
+        return f"{len(gross)} of {len(scores)} copies have less than half of the text, the worst {min(gross):.0%}"
+    if fmean(scores) < own - MEAN_MARGIN:
+        return f"copies have {fmean(scores):.1%} of the words in place, stable's {own:.1%}"
+    inexact = sum(score < 1 for score in scores)
+    share = sum(score < 1 for score in stable) / len(stable)
+    allowed = math.ceil((share + INEXACT_SHARE) * len(scores))
+    if inexact > allowed:
+        return f"{inexact} of {len(scores)} copies are not exact, at most {allowed} are expected"
+    return None
+
+
+def _bare(text: str) -> str:
+    """The copy without a fence or the markers, which some models repeat as well."""
+    bare = text.strip()
+    for mark in ("```text", "```", "<text>"):
+        bare = bare.removeprefix(mark).lstrip()
+    for mark in ("```", "</text>"):
+        bare = bare.removesuffix(mark).rstrip()
+    return bare
+
+
+def _inconclusive(name: str, text: str) -> CheckResult:
+    return CheckResult(name, Verdict.INCONCLUSIVE, text, cause="gate_inconclusive")
