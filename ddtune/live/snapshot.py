@@ -50,6 +50,7 @@ class ServiceReading:
     itl_p50_s: float | None = None
     itl_p95_s: float | None = None
     graphs_in_use: bool | None = None
+    requests_total: float | None = None
     main_pid: int | None = None
     invocation: str | None = None
     restarts: int | None = None
