@@ -9,6 +9,7 @@ from typing import Any
 from ddtune.engine.model import Evidence
 from ddtune.gate.model import CheckResult
 from ddtune.rollout.model import Outcome, ReleaseRef
+from ddtune.rollout.state import HostState
 
 EXIT_CODES = {
     "committed": 0,
@@ -111,3 +112,19 @@ def outcome_json(outcome: Outcome, host: str) -> dict[str, Any]:
         "served_ungated": outcome.served_ungated,
         "own_s": outcome.own_s,
     }
+
+
+def outcome_of_abort(op: str, txn: Mapping[str, Any] | None, state: HostState, *, simulated: bool) -> Outcome:
+    """How somebody else's transaction ended after it was aborted from here."""
+    busy = state.busy or {}
+    begun = Outcome(
+        op=op,
+        outcome="unknown",
+        cause=None,
+        origin=state.stable,
+        target=ReleaseRef(busy.get("candidate_profile"), busy.get("candidate")),
+        stable=state.stable,
+        message=f"{op} was aborted; the stable release is {state.stable.profile or 'unnamed'}.",
+        simulated=simulated,
+    )
+    return with_txn(begun, txn if txn and txn.get("op") == op else None)

@@ -1,0 +1,58 @@
+"""``ddtune demo``: the embedded host, with the dashboard or kept running."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+
+import click
+
+from ddtune.cli import report
+
+
+@click.command()
+@click.option("--serve", is_flag=True, help="Keep an embedded host running and print how to reach it.")
+@click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def demo(serve: bool, until_eof: bool, as_json: bool) -> None:
+    """The dashboard on an embedded host: eight simulated B300s and an engine with recorded faults.
+
+    DDTUNE_SIM_SPEED is how many of its seconds pass in one of yours (10); DDTUNE_SIM_SCENARIO names a further fault.
+    """
+    if serve:
+        asyncio.run(_serve(until_eof=until_eof, as_json=as_json))
+        return
+    if as_json:
+        report.fail("the dashboard has no JSON; add --serve.", report.USAGE, cause="usage", as_json=True)
+    from ddtune.cli.connect import dashboard
+
+    dashboard(["demo"], write=True)
+
+
+async def _serve(*, until_eof: bool, as_json: bool) -> None:
+    from ddtune.cli.embedded import start_embedded
+
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, ended.set)
+    if until_eof:
+        loop.add_reader(sys.stdin.fileno(), lambda: _ended_input(ended))
+    async with start_embedded() as name:
+        if as_json:
+            report.print_json({"proto": 1, "host": name, "pid": os.getpid(), "simulated": True})
+        else:
+            click.echo(f"{name} is up (simulated). In another terminal: ddtune connect {name} --write")
+            click.echo("Ctrl-C ends it with all its processes.")
+            sys.stdout.flush()
+        await ended.wait()
+
+
+def _ended_input(ended: asyncio.Event) -> None:
+    with suppress(OSError):
+        if os.read(sys.stdin.fileno(), 4096):
+            return
+    ended.set()

@@ -1,0 +1,40 @@
+"""One live reading for a command that then ends."""
+
+from __future__ import annotations
+
+from ddtune.cli import report
+from ddtune.config.model import HostConfig
+from ddtune.live.snapshot import Snapshot
+
+FIRST_READING_S = 20.0
+RATES_S = 6.0
+
+
+def read_once(config: HostConfig, *, as_json: bool) -> Snapshot:
+    """A snapshot with rates in it where the host gives any; ends the command with 8 when the host cannot be reached."""
+    from ddtune.live.hub import Hub
+    from ddtune.live.worker import Worker
+
+    with Worker() as worker:
+        hub = Hub(config, worker)
+        hub.start()
+        try:
+            snapshot = hub.wait(is_whole, FIRST_READING_S, RATES_S)
+        finally:
+            hub.stop()
+    if snapshot is None or snapshot.link.state != "up":
+        error = snapshot.link.error if snapshot else None
+        message = error or f"{config.name} gave no reading within {FIRST_READING_S:.0f} s; is python3 there?"
+        report.fail(message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=config.name)
+    return snapshot
+
+
+def is_whole(snapshot: Snapshot) -> bool:
+    """Whether GPUs, unit and rates have been read."""
+    service = snapshot.service
+    down = service.state not in (None, "active")
+    return (
+        bool(snapshot.gpus or snapshot.gpu_source == "none")
+        and service.state is not None
+        and (down or service.tokens_per_s is not None)
+    )

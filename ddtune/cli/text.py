@@ -1,0 +1,101 @@
+"""Plain text for people: one reading, one plan, one outcome, one history."""
+
+from __future__ import annotations
+
+from ddtune.cli.report import clean
+from ddtune.live.snapshot import Snapshot
+from ddtune.rollout.model import Outcome, Plan, Progress
+
+NONE = "—"
+
+
+def number(value: float | None, digits: int = 0, unit: str = "") -> str:
+    """A number with its unit, or a dash when there is none."""
+    return NONE if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def word(value: str | None) -> str:
+    """A word from the host made safe, or a dash."""
+    return NONE if value is None else clean(value)
+
+
+def status_text(snapshot: Snapshot) -> str:
+    """One reading, a screen's height."""
+    service = snapshot.service
+    marks = "  (simulated)" if snapshot.simulated else ""
+    lines = [
+        f"{clean(snapshot.host)}  link {number(snapshot.link.rtt_ms, 0, ' ms')}{marks}",
+        f"{word(service.unit)}  {word(service.state)}  {service.health}  profile {word(service.profile)} "
+        f"({word(service.standing)})  last proof {number(service.last_proof_s, 0, ' s ago')}",
+        f"tok/s {number(service.tokens_per_s)}  accept length {number(service.accept_length, 2)}  "
+        f"running {number(service.running)}  queued {number(service.queued)}",
+        "",
+        " #  power W / limit   util %  memory GiB  °C",
+    ]
+    for gpu in snapshot.gpus:
+        memory = None if gpu.memory_used_mib is None else gpu.memory_used_mib / 1024
+        lines.append(
+            f"{gpu.index:2}  {number(gpu.power_w):>7} / {number(gpu.power_limit_w):<6} {number(gpu.util):>6}  "
+            f"{number(memory, 1):>10}  {number(gpu.temperature_c):>3}" + ("  LOST" if gpu.lost else "")
+        )
+    lines += [f"note: {clean(note)}" for note in snapshot.notes]
+    lines += [
+        f"incident: {incident.cause}"
+        + (f" ({word(incident.rank)})" if incident.rank else "")
+        + (f": {clean(incident.evidence[0].text)}" if incident.evidence else "")
+        for incident in snapshot.incidents
+    ]
+    if snapshot.txn is not None:
+        cause = f" ({word(str(snapshot.txn['cause']))})" if snapshot.txn.get("cause") else ""
+        lines.append(f"transaction {word(snapshot.txn.get('op'))}: {word(snapshot.txn.get('state'))}{cause}")
+    return "\n".join(lines)
+
+
+def plan_text(plan: Plan) -> str:
+    """What a switch would do, before the question."""
+    back = plan.stable.profile or (plan.stable.release or NONE)[:12]
+    lines = [
+        f"{plan.kind} {clean(plan.host)} / {clean(plan.unit)}: {word(plan.origin.profile)} → {word(plan.target.profile)}"
+        + ("  (simulated)" if plan.simulated else ""),
+        "changes:",
+        *(f"  {clean(change)}" for change in plan.changes or ("nothing; the same release again",)),
+    ]
+    lines += [f"{'refused' if finding.blocks else 'note'}: {clean(finding.text)}" for finding in plan.findings]
+    lines += [
+        f"requests: {number(plan.running)} running, {number(plan.queued)} queued; drained for {plan.drain_s:.0f} s, "
+        "then cut",
+        f"gate: {', '.join(plan.gate)}; soak {plan.soak_s:.0f} s"
+        + (f"; not planned: {', '.join(f'{name} ({why})' for name, why in plan.not_planned.items())}"),
+        "users see the trial's answers while it is gated"
+        if plan.traffic == "open"
+        else "only loopback reaches the trial until the quick gate passed",
+        f"back to {word(back)} by the host itself: {plan.lease_s:.0f} s after it hears nothing more of this ddtune, "
+        f"{plan.confirm_deadline_s:.0f} s at the latest",
+    ]
+    return "\n".join(lines)
+
+
+def progress_text(step: Progress) -> str:
+    """One line of a running transaction."""
+    state = "done" if step.done else "…"
+    verdict = f"  {step.check.name}: {step.check.verdict} ({clean(step.check.reason)})" if step.check else ""
+    left = "" if step.lease_in_s is None else f"  [host goes back by itself in {step.lease_in_s:.0f} s if this dies]"
+    return f"{step.phase:10} {step.seconds:6.1f} s {state} {clean(step.text)}{verdict}{left}"
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """How it ended, why, and what the host now runs."""
+    head = outcome.outcome.replace("_", " ").upper()
+    lines = [f"{head}: {clean(outcome.message)}" if outcome.message else head]
+    if outcome.cause:
+        lines.append(f"because {outcome.cause}")
+    lines += [
+        f"  {clean(line.source)}{' ' + clean(line.rank) if line.rank else ''}: {clean(line.text)}"
+        for line in outcome.evidence[:8]
+    ]
+    stable = outcome.stable.profile or (outcome.stable.release or NONE)[:12]
+    lines.append(
+        f"stable is {word(stable)}; down {number(outcome.downtime_s, 1, ' s')}, "
+        f"{number(outcome.requests_cut)} requests cut, {number(outcome.served_ungated)} answers served ungated"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,148 @@
+"""Runs a transaction in a thread of its own while this one only prints: a terminal that stalls costs no lease."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+from concurrent.futures import Future
+from types import FrameType
+
+import click
+
+from ddtune.cli import report
+from ddtune.cli.text import outcome_text, plan_text, progress_text
+from ddtune.config.model import HostConfig
+from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+from ddtune.rollout.errors import Refused, UnknownProfile
+from ddtune.rollout.model import Outcome, Plan, Progress
+from ddtune.rollout.outcome import EXIT_CODES, outcome_json
+from ddtune.rollout.session import Session
+
+
+def transact(
+    config: HostConfig,
+    name: str,
+    kind: str,
+    profile: str | None,
+    *,
+    force: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Plan, ask, run, report; ends the command with the outcome's exit code."""
+    from ddtune.live.worker import Worker
+
+    with Worker() as worker:
+        session = Session(config, worker)
+        try:
+            worker.submit(session.open()).result()
+            if kind == "abort":
+                _end(worker.submit(session.abort()).result(), name, as_json=as_json, asked_back=False)
+            plan = worker.submit(session.plan(kind, profile, force=force)).result()
+            if dry_run:
+                _show_plan(plan, name, as_json=as_json)
+                return
+            if plan.refused is None and not yes:
+                _ask(plan, as_json=as_json)
+            outcome = _follow(worker.submit(session.run(_Printer(as_json).put)), session, worker, as_json=as_json)
+            _end(outcome, name, as_json=as_json, asked_back=kind == "rollback")
+        except UnknownProfile as error:
+            report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=name)
+        except (Refused, HelperRefused, HelperFailed) as error:
+            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=name, outcome="refused")
+        except Unreachable as error:
+            report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=name)
+        finally:
+            worker.submit(session.close()).result()
+
+
+class _Printer:
+    """Prints progress from a thread of its own, so that a terminal nobody reads holds up nothing else."""
+
+    def __init__(self, as_json: bool) -> None:
+        import threading
+
+        self._queue: queue.SimpleQueue[Progress] = queue.SimpleQueue()
+        self._as_json = as_json
+        threading.Thread(target=self._print, daemon=True).start()
+
+    def put(self, step: Progress) -> None:
+        self._queue.put(step)
+
+    def _print(self) -> None:
+        while True:
+            text = progress_text(self._queue.get())
+            # Standard output belongs to the one JSON object.
+            print(text, file=sys.stderr if self._as_json else sys.stdout, flush=True)
+
+
+def _follow(running: Future[Outcome], session: Session, worker: object, *, as_json: bool) -> Outcome:
+    """Wait for the outcome. The first Ctrl-C aborts the transaction, the second leaves it to the host."""
+    from ddtune.live.worker import Worker
+
+    assert isinstance(worker, Worker)
+    presses = 0
+
+    def interrupted(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal presses
+        presses += 1
+        if presses == 1:
+            click.echo("ddtune: aborting; the host goes back to stable. Ctrl-C again leaves it to the host.", err=True)
+            worker.submit(session.abort_running())
+        else:
+            raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, interrupted)
+    try:
+        while True:
+            try:
+                return running.result(timeout=0.5)
+            except TimeoutError:
+                if running.done():
+                    raise
+    except KeyboardInterrupt:
+        click.echo("ddtune: left; the host decides by itself. `ddtune status` shows how it ended.", err=True)
+        raise SystemExit(report.INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _show_plan(plan: Plan, name: str, *, as_json: bool) -> None:
+    refused = plan.refused
+    if as_json:
+        from ddtune.cli.plan_json import plan_json
+
+        report.print_json({**plan_json(plan), "host": name})
+    else:
+        click.echo(plan_text(plan))
+    if refused is not None:
+        raise SystemExit(report.REFUSED)
+
+
+def _ask(plan: Plan, *, as_json: bool) -> None:
+    if as_json or not sys.stdin.isatty():
+        report.fail(
+            "this needs an answer and nobody can be asked here: add --yes.",
+            report.USAGE,
+            cause="usage",
+            as_json=as_json,
+            host=plan.host,
+        )
+    click.echo(plan_text(plan))
+    if not click.confirm("Go on?", default=False):
+        raise SystemExit(report.INTERRUPTED)
+
+
+def _end(outcome: Outcome, name: str, *, as_json: bool, asked_back: bool) -> None:
+    if as_json:
+        report.print_json(outcome_json(outcome, name))
+    else:
+        click.echo(outcome_text(outcome))
+    code = EXIT_CODES[outcome.outcome]
+    if outcome.outcome == "rolled_back" and asked_back:
+        code = report.DONE
+    if outcome.outcome == "refused" and outcome.cause == "unreachable":
+        code = report.UNREACHABLE
+    raise SystemExit(code)

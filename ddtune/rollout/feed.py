@@ -1,0 +1,51 @@
+"""Snapshots as the transaction consumes them: the newest one, and every log line once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from ddtune.engine.model import LogLine
+from ddtune.live.snapshot import Snapshot
+
+REMEMBERED = 4096
+
+
+class Feed:
+    """Takes snapshots from the hub and hands out log lines that were not seen before."""
+
+    def __init__(self) -> None:
+        self.snapshot: Snapshot | None = None
+        self._arrived = asyncio.Event()
+        self._seen: dict[object, None] = {}
+        self._lines: list[LogLine] = []
+
+    def push(self, snapshot: Snapshot) -> None:
+        """Take a snapshot; called in the loop's own thread."""
+        self.snapshot = snapshot
+        for line in snapshot.log:
+            key: object = line.cursor or (line.at, line.source, line.text)
+            if key not in self._seen:
+                self._seen[key] = None
+                self._lines.append(line)
+        while len(self._seen) > REMEMBERED:
+            self._seen.pop(next(iter(self._seen)))
+        self._arrived.set()
+
+    def lines(self) -> Iterable[LogLine]:
+        """The log lines since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    async def wait(self, timeout: float) -> None:
+        """Wait for the next snapshot, at most ``timeout`` seconds."""
+        self._arrived.clear()
+        try:
+            await asyncio.wait_for(self._arrived.wait(), timeout)
+        except TimeoutError:
+            return
+
+    @property
+    def requests_total(self) -> float | None:
+        """The engine's own count of requests, or None."""
+        return None if self.snapshot is None else self.snapshot.service.requests_total

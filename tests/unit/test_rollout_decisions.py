@@ -1,0 +1,160 @@
+"""The pure decisions of a transaction: findings, watch, outcome, timing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ddtune.profiles.model import Release
+from ddtune.rollout import preflight
+from ddtune.rollout.model import Outcome, ReleaseRef
+from ddtune.rollout.outcome import EXIT_CODES, host_times, outcome_json, with_txn
+from ddtune.rollout.state import is_over, read_state
+from ddtune.rollout.timing import Stopwatch
+from ddtune.rollout.watch import TxnWatch
+
+STABLE = ReleaseRef("b8-nvls", "a" * 64)
+TARGET = ReleaseRef("b12", "b" * 64)
+
+
+def begun() -> Outcome:
+    return Outcome("0001-b12", "unknown", None, STABLE, TARGET, STABLE)
+
+
+def answer(**more: object) -> dict[str, object]:
+    return {
+        "adopted": True,
+        "stable": {"profile": "b8-nvls", "release": STABLE.release},
+        "previous": None,
+        "base": {"argv": ["/usr/bin/python3"], "cwd": "/"},
+        "txn": None,
+        "quarantine": [],
+        "releases": [{"release": STABLE.release, "profile": "b8-nvls", "axes": {"budget": 8}}],
+        "boottime": 100.0,
+        **more,
+    }
+
+
+def test_a_host_without_adoption_blocks_every_change() -> None:
+    finding = preflight.host_findings(read_state(answer(adopted=False)), "b300")[0]
+    assert finding.blocks
+    assert finding.cause == "not_adopted"
+    assert "ddtune adopt b300" in finding.text
+
+
+def test_a_busy_host_names_owner_age_and_end() -> None:
+    txn = {
+        "op": "0007-b16",
+        "state": "TRIAL",
+        "settled": False,
+        "owner": {"who": "ann", "host": "laptop"},
+        "armed_at": 40.0,
+        "confirm_deadline": 400.0,
+    }
+    finding = preflight.host_findings(read_state(answer(txn=txn)), "b300")[0]
+    assert finding.cause == "busy"
+    assert "ann on laptop" in finding.text
+    assert "since 60 s" in finding.text
+    assert "300 s" in finding.text
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_decision_is_over_only_when_settled(settled: bool) -> None:
+    assert is_over({"state": "ROLLED_BACK", "settled": settled}) is settled
+
+
+def test_a_trial_is_never_over() -> None:
+    assert not is_over({"state": "TRIAL", "settled": True})
+
+
+def test_only_the_exact_spelling_of_a_flag_is_known() -> None:
+    release = Release(("/usr/bin/python3", "-m", "x", "--cuda-graph-max-bs", "8", "--tp-size=8"), {}, (), "/")
+    known = ["--cuda-graph-max-bs-decode", "--tp-size"]
+    assert preflight.unknown_flags(release, known, ()) == ["--cuda-graph-max-bs"]
+    assert preflight.unknown_flags(release, known, ("--cuda-graph-max-bs", "4")) == []
+    assert preflight.unknown_flags(release, (), ()) == []
+
+
+def test_force_opens_quarantine_and_known_bad_but_no_unknown_flag() -> None:
+    state = read_state(answer(quarantine=[TARGET.release]))
+    bad = preflight.KnownBad("illegal_memory_access", "2 of 2 starts died.")
+    assert TARGET.release is not None
+    findings = preflight.release_findings(TARGET.release, state, bad, ["--nope"], force=True)
+    assert [(one.cause, one.blocks) for one in findings] == [
+        ("unsupported_axis", True),
+        ("quarantined", False),
+        ("known_bad", False),
+    ]
+
+
+def test_a_running_service_that_no_release_matches_is_drift() -> None:
+    state = read_state(answer())
+    assert preflight.drift_findings({"pid": 7, "matches": {"release": None}}, state, "b300")[0].cause == "drift"
+    assert preflight.drift_findings({"pid": 7, "matches": {"release": STABLE.release}}, state, "b300") == []
+
+
+def test_the_watch_never_goes_back_on_a_decision() -> None:
+    watch = TxnWatch("0001-b12")
+    watch.update({"op": "0001-b12", "state": "TRIAL"}, 5.0)
+    watch.update({"op": "0001-b12", "state": "ROLLED_BACK", "settled": False})
+    assert watch.reverted.is_set()
+    watch.update({"op": "0001-b12", "state": "TRIAL"})
+    assert watch.txn is not None
+    assert watch.txn["state"] == "ROLLED_BACK"
+    assert not watch.over.is_set()
+    watch.update({"op": "0001-b12", "state": "ROLLED_BACK", "settled": True})
+    assert watch.over.is_set()
+
+
+def test_the_watch_ignores_other_ops() -> None:
+    watch = TxnWatch("0001-b12")
+    watch.update({"op": "0002-b12", "state": "ROLLED_BACK", "settled": True})
+    assert watch.txn is None
+    assert not watch.reverted.is_set()
+
+
+def test_deadlines_are_read_by_the_hosts_clock() -> None:
+    watch = TxnWatch("0001-b12")
+    assert watch.seconds_until("lease_until") is None
+    watch.update({"op": "0001-b12", "state": "TRIAL", "lease_until": 130.0}, 100.0)
+    assert watch.seconds_until("lease_until") == 30.0
+
+
+def test_the_outcome_is_what_the_host_decided() -> None:
+    line = {"at": 1.0, "source": "unit", "rank": "TP3", "text": "CUDA error: an illegal memory access"}
+    txn = {"state": "ROLLED_BACK", "cause": "illegal_memory_access", "evidence": [line]}
+    ended = with_txn(begun(), txn)
+    assert (ended.outcome, ended.cause, ended.stable) == ("rolled_back", "illegal_memory_access", STABLE)
+    assert ended.evidence[0].rank == "TP3"
+    assert with_txn(begun(), {"state": "COMMITTED", "cause": None}).stable == TARGET
+    assert with_txn(begun(), None).outcome == "unknown"
+
+
+def test_every_outcome_has_its_exit_code_and_its_json() -> None:
+    for outcome, code in EXIT_CODES.items():
+        body = outcome_json(dataclasses.replace(begun(), outcome=outcome), "b300")
+        assert body["proto"] == 1
+        assert body["outcome"] == outcome
+        assert 0 <= code <= 7
+    assert sorted(EXIT_CODES.values()) == [0, 3, 4, 5, 6, 7]
+
+
+def test_host_times_come_only_from_both_ends() -> None:
+    assert host_times({"times": {"fatal": 1.0, "rollback_begun": 1.25}}) == {"fatal_to_begun": 0.25}
+    assert host_times(None) == {}
+
+
+def test_own_time_leaves_out_waiting_once() -> None:
+    now = [0.0]
+    watch = Stopwatch(lambda: now[0])
+    with watch.phase("arm"):
+        now[0] += 2.0
+    with watch.phase("start", own=False):
+        with watch.excluded():
+            now[0] += 3.0
+        now[0] += 1.0
+    watch.start_phase("weights", 3.0)
+    assert watch.own_s == 2.0
+    assert watch.elapsed_s == 6.0
+    assert watch.report() == {"arm": 2.0, "start": {"weights": 3.0}}

@@ -1,0 +1,101 @@
+"""The start is followed by its log, and given up only for lack of progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from ddtune.engine.model import LogLine, Phase
+from ddtune.live.snapshot import Link, Snapshot
+from ddtune.rollout.errors import TrialFailed
+from ddtune.rollout.feed import Feed
+from ddtune.rollout.start import StartLimits, follow_start
+
+LIMITS = StartLimits(progress_s=60.0, deadline_s=600.0, probe_every_s=1.0)
+
+
+class Script(Feed):
+    """A feed that gives the next line at each wait and moves the clock."""
+
+    def __init__(self, steps: list[tuple[float, str]]) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._steps = steps
+        self._given: list[LogLine] = []
+
+    async def wait(self, timeout: float) -> None:
+        await asyncio.sleep(0)
+        if self._steps:
+            after, text = self._steps.pop(0)
+            self.now += after
+            self._given.append(LogLine(at=self.now, text=text))
+        else:
+            self.now += timeout * 10
+
+    def lines(self) -> list[LogLine]:
+        given, self._given = self._given, []
+        return given
+
+
+def follow(script: Script, probe: Callable[[], Awaitable[bool]]) -> list[tuple[Phase, float]]:
+    phases: list[tuple[Phase, float]] = []
+    asyncio.run(
+        follow_start(script, probe, LIMITS, lambda phase, seconds: phases.append((phase, seconds)), lambda: script.now)
+    )
+    return phases
+
+
+def test_each_phase_is_told_with_its_seconds_and_ready_takes_a_generation() -> None:
+    asked = []
+    script = Script(
+        [
+            (10.0, "[2026-01-01 00:00:10 TP0] Load weight begin. avail mem=270.00 GB"),
+            (40.0, "[2026-01-01 00:00:50 TP0] Load weight end. elapsed=40.00 s, type=K, avail mem=100 GB"),
+            (5.0, "[2026-01-01 00:00:55 TP0] Capture target verify CUDA graph begin. backend=full"),
+            (20.0, "[2026-01-01 00:01:15] INFO:     Started server process [1]"),
+            (3.0, "[2026-01-01 00:01:18] The server is fired up and ready to roll!"),
+        ]
+    )
+
+    async def probe() -> bool:
+        asked.append(script.now)
+        return len(asked) == 2
+
+    phases = follow(script, probe)
+    assert [phase for phase, _ in phases] == [Phase.LAUNCH, Phase.WEIGHTS, Phase.GRAPHS, Phase.WARMUP]
+    assert [seconds for _, seconds in phases[:3]] == [10.0, 45.0, 20.0]
+    assert asked[0] >= 75.0, "nothing is asked before the log says that the port is up"
+
+
+def test_silence_in_a_phase_is_a_hang_that_names_the_phase() -> None:
+    script = Script([(10.0, "[2026-01-01 00:00:10 TP0] Load weight begin.")])
+
+    async def probe() -> bool:
+        raise AssertionError("asked an engine that is not up")
+
+    with pytest.raises(TrialFailed) as failed:
+        follow(script, probe)
+    assert failed.value.cause == "start_hang"
+    assert "weights" in failed.value.message
+
+
+def test_a_slow_start_that_moves_is_no_hang() -> None:
+    steps = [(50.0, f"[2026-01-01 00:00:10 TP0] Loading shard {n}") for n in range(10)]
+    script = Script([*steps, (1.0, "[2026-01-01 00:09:00] The server is fired up and ready to roll!")])
+
+    async def probe() -> bool:
+        return True
+
+    assert follow(script, probe)[-1][0] is Phase.WARMUP
+
+
+def test_a_feed_hands_out_each_line_once() -> None:
+    feed = Feed()
+    line = LogLine(at=1.0, text="x", cursor="c1")
+    snapshot = Snapshot(host="h", at=1.0, link=Link("up"), log=(line,))
+    feed.push(snapshot)
+    feed.push(snapshot)
+    assert list(feed.lines()) == [line]
+    assert list(feed.lines()) == []
