@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import pwd
 import re
-import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
+
+from .as_user import run_as
 
 HELP_LIMIT_S = 120.0
 _PACKAGE_LIMIT_S = 20.0
@@ -47,7 +45,7 @@ print(json.dumps({"folder": folder, "version": version}))
 
 
 class ProbeError(Exception):
-    """The installed engine could not be asked; the text says why."""
+    """The installed engine did not say what it knows; the text says why."""
 
 
 def program_length(argv: Sequence[str]) -> int | None:
@@ -73,7 +71,7 @@ def probe(
     """The build behind ``argv``: ``{"flags", "version", "build", "help_rc", "seconds", "key"}``.
 
     Runs the program's ``--help`` as ``user`` in ``cwd`` with ``env`` and no GPU in sight. ``cache`` is an earlier
-    answer, given again while interpreter and package are unchanged. Raises ``ProbeError``.
+    answer, given again while interpreter and package are unchanged. Raises ``ProbeError`` and ``as_user.RunError``.
     """
     length = program_length(argv)
     if length is None:
@@ -87,12 +85,12 @@ def probe(
     env = {name: value for name, value in env.items() if name not in _SERVICE_ONLY}
     env["CUDA_VISIBLE_DEVICES"] = ""
     env["PYTHONDONTWRITEBYTECODE"] = "1"
-    status, out = _run([program[0], "-c", _FIND_PACKAGE], cwd, env, user, _PACKAGE_LIMIT_S)
+    status, out, _ = run_as([program[0], "-c", _FIND_PACKAGE], cwd, env, user, _PACKAGE_LIMIT_S)
     found = _last_json(out) if status == 0 else {}
-    status, out = _run([*program, "--help"], cwd, env, user, HELP_LIMIT_S)
+    status, out, err = run_as([*program, "--help"], cwd, env, user, HELP_LIMIT_S)
     flags = flags_of(out.decode("utf-8", "replace")) if status == 0 else []
     if not flags:
-        tail = out.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
+        tail = (err or out).decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise ProbeError(f"{' '.join(program)} --help ended with status {status}: {tail[0][:300]}")
     digest = hashlib.sha256("\n".join(flags).encode()).hexdigest()[:8]
     version, folder = found.get("version"), found.get("folder")
@@ -117,39 +115,6 @@ def _mtime(path: str | None) -> int | None:
         return os.stat(path).st_mtime_ns if path else None
     except OSError:
         return None
-
-
-def _run(argv: Sequence[str], cwd: str, env: Mapping[str, str], user: str | None, limit_s: float) -> tuple[int, bytes]:
-    """Exit status and output of ``argv``, run as ``user`` where we are root and ended after ``limit_s``."""
-    options: dict[str, Any] = {}
-    if user and os.geteuid() == 0:
-        try:
-            entry = pwd.getpwnam(user)
-        except KeyError:
-            raise ProbeError(f"the service's user {user} does not exist") from None
-        options = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": os.getgrouplist(user, entry.pw_gid)}
-    try:
-        process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            **options,
-        )
-    except (OSError, ValueError) as error:
-        raise ProbeError(f"{argv[0]} could not be started: {error}") from None
-    try:
-        out, _ = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise ProbeError(f"{' '.join(argv[:4])} … did not end within {limit_s:g} s") from None
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return process.returncode, out
 
 
 def _last_json(out: bytes) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from .api import Api, ApiError
@@ -20,13 +19,13 @@ class HookError(Exception):
     """The host's own drain hook may not be run, or failed; the text says why."""
 
 
-def run_hook(hook: Path, unit: str, limit_s: float) -> bool:
+def run_hook(hook: str, unit: str, limit_s: float) -> bool:
     """Runs the host's drain hook, if there is one: ``HOOK UNIT``, at most ``limit_s``; answers whether it ran.
 
     Raises ``HookError`` for a hook that anyone but its owner, root, could have written, or that fails.
     """
     try:
-        status = hook.stat()
+        status = os.stat(hook)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -34,9 +33,7 @@ def run_hook(hook: Path, unit: str, limit_s: float) -> bool:
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise HookError(f"the drain hook {hook} must be a file of root's that nobody else can write")
     try:
-        done = subprocess.run(
-            [str(hook), unit], stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
-        )
+        done = subprocess.run([hook, unit], stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
         raise HookError(f"the drain hook {hook} did not end within {limit_s:g} s") from None
     except OSError as error:
@@ -67,13 +64,16 @@ def in_flight(api: Api) -> int | None:
         return None
 
 
-def abort_all(api: Api, sleep: Callable[[float], None] = time.sleep) -> int | None:
-    """Aborts what is left and waits for it to be gone; answers how many requests that cut, None if unknown."""
+def abort_all(api: Api, admin: Api, sleep: Callable[[float], None] = time.sleep) -> int | None:
+    """Aborts what is left and waits for it to be gone; answers how many requests that cut, None if unknown.
+
+    ``admin`` is the same API with the key that may abort.
+    """
     left = in_flight(api)
     if left == 0:
         return 0
     try:
-        api.post("/abort_request", {"abort_all": True}, 2.0)
+        admin.post("/abort_request", {"abort_all": True}, 2.0)
     except ApiError:
         return left
     end = time.monotonic() + _ABORT_S

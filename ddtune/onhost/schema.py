@@ -110,6 +110,17 @@ def text(limit: int = 4000) -> Check:
     return check
 
 
+def cleaned(limit: int = 4000) -> Check:
+    """Any string, cut to ``limit`` characters and with ``?`` for control characters: a log line is never refused."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise BadRequestError("is not a string")
+        return _CONTROL.sub("?", value[:limit])
+
+    return check
+
+
 def word(limit: int = MAX_TEXT) -> Check:
     """A string that can be an argument or an environment value: any characters but NUL and lone surrogates."""
 
@@ -207,7 +218,7 @@ def document(limit: int = 256 * 1024) -> Check:
 
 def regex(value: Any) -> str:
     """A regular expression that compiles."""
-    checked: str = text(500)(value)
+    checked: str = text(4000)(value)
     try:
         re.compile(checked)
     except (re.error, RecursionError, OverflowError):

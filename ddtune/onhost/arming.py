@@ -1,0 +1,165 @@
+"""What must hold before a transaction begins, and the guard that must be seen before it goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from . import clock, drop_in, releases, schema, store
+from .alive import wait_for_guard
+from .context import Answer, Host, RefusalError
+from .paths import UnitPaths
+from .txn_events import Arm
+from .txn_model import KINDS, Txn
+from .unit import SystemctlError, guard_unit
+
+GUARD_LIMIT_S = 5.0
+_ROOM_BYTES = 1024 * 1024
+_ROOM_INODES = 64
+
+ARM: schema.Fields = {
+    "op": schema.op,
+    "kind": schema.one_of(*KINDS),
+    "owner": schema.record(
+        {
+            "who": schema.text(200),
+            "host": schema.maybe(schema.text(200)),
+            "pid": schema.maybe(schema.integer(0, 2**32)),
+            "version": schema.maybe(schema.text(100)),
+        }
+    ),
+    "candidate": schema.sha,
+    "lease_s": schema.number(1, 86400),
+    "start_deadline_s": schema.maybe(schema.number(1, 7 * 86400)),
+    "confirm_deadline_s": schema.number(1, 7 * 86400),
+    "tries": schema.maybe(schema.integer(1, 10), 1),
+    "fatal_patterns": schema.maybe(schema.many(schema.record({"cause": schema.name, "regex": schema.regex}), 200), []),
+    "canary": schema.maybe(
+        schema.record(
+            {"path": schema.text(200), "body": schema.document(64 * 1024), "expect": schema.maybe(schema.word())}
+        )
+    ),
+    "stop_grace_s": schema.maybe(schema.number(0, 3600), 5.0),
+    "stop_timeout_s": schema.maybe(schema.number(1, 86400), 45.0),
+    "restore_s": schema.maybe(schema.number(1, 7 * 86400), 1800.0),
+    "probation_s": schema.maybe(schema.number(0, 366 * 86400), 0.0),
+    "api_port": schema.maybe(schema.integer(1, 65535), 30000),
+    "api_key_file": schema.maybe(schema.path),
+    "tp_size": schema.maybe(schema.integer(1, 100000)),
+    "force": schema.maybe(schema.flag, False),
+}
+
+
+def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
+    """The transaction to begin, its times still counted from 0. Raises ``RefusalError`` unless all is in order."""
+    candidate, stable = fields["candidate"], releases.stable(paths)
+    if stable is None:
+        raise RefusalError("drift", f"{paths.stable} names no release: unadopt and adopt {paths.unit} again")
+    _check_readable(paths, stable, "drift")
+    _check_readable(paths, candidate, "unknown")
+    known_bad = releases.quarantined(paths, candidate)
+    if known_bad and not fields["force"]:
+        raise RefusalError("quarantined", _quarantined(paths, candidate, known_bad), {"quarantine": known_bad})
+    paths.ensure_run()
+    for folder in (paths.state, paths.run):
+        _check_room(folder)
+    props = host.systemctl.show(paths.unit, "ExecStart", "DropInPaths", "StartLimitBurst", "InvocationID")
+    site = store.read_json(paths.site) or {}
+    changed = drop_in.drift(host.install, paths, props, float(site.get("stop_timeout_s") or drop_in.STOP_TIMEOUT_S))
+    if changed:
+        raise RefusalError("drift", changed)
+    return Txn(
+        op=fields["op"],
+        kind=fields["kind"],
+        unit=paths.unit,
+        owner=fields["owner"],
+        boot_id=clock.boot_id(),
+        armed_at=0.0,
+        wall_at=clock.wall(),
+        candidate=candidate,
+        stable=stable,
+        candidate_profile=releases.profile(paths, candidate),
+        stable_profile=releases.profile(paths, stable),
+        lease_s=fields["lease_s"],
+        lease_until=fields["lease_s"],
+        start_deadline_s=fields["start_deadline_s"],
+        confirm_deadline=fields["confirm_deadline_s"],
+        tries_left=_below_burst(fields["tries"], props.get("StartLimitBurst")),
+        start_invocation=props.get("InvocationID") or None,
+        journal_cursor=_cursor(host, paths.unit),
+        fatal_patterns=tuple(fields["fatal_patterns"]),
+        stop_grace_s=fields["stop_grace_s"],
+        stop_timeout_s=fields["stop_timeout_s"],
+        restore_s=fields["restore_s"],
+        api_port=fields["api_port"],
+        api_key_file=fields["api_key_file"],
+        tp_size=fields["tp_size"],
+        canary=fields["canary"],
+        probation_s=fields["probation_s"],
+        force=fields["force"],
+    )
+
+
+def event(txn: Txn, at: float) -> Arm:
+    """The event that begins ``txn`` at boottime ``at``."""
+    begun = replace(txn, armed_at=at, lease_until=at + txn.lease_until, confirm_deadline=at + txn.confirm_deadline)
+    return Arm(at, begun)
+
+
+def start_guard(host: Host, paths: UnitPaths, op: str) -> Answer:
+    """Starts the guard of ``op`` and waits until it is seen alive. Raises ``RefusalError``."""
+    try:
+        host.systemctl.run_guard(paths.unit, op)
+    except SystemctlError as error:
+        raise RefusalError("unknown", f"the guard could not be started, so nothing was changed: {error}") from None
+    if wait_for_guard(paths, op, GUARD_LIMIT_S):
+        found = store.read_json(paths.guard) or {}
+        return {"unit": guard_unit(op), "pid": found.get("pid"), "at": found.get("at")}
+    raise RefusalError(
+        "unknown",
+        f"the guard was not seen alive within {GUARD_LIMIT_S:g} s, so nothing was changed:"
+        f" see journalctl -u {guard_unit(op)}",
+    )
+
+
+def _check_readable(paths: UnitPaths, sha: str, cause: str) -> None:
+    try:
+        releases.read(paths, sha)
+    except releases.ReleaseError as error:
+        raise RefusalError(cause, str(error)) from None
+
+
+def _check_room(folder: str) -> None:
+    try:
+        room = os.statvfs(folder)
+    except OSError as error:
+        raise RefusalError("disk_full", f"{folder} cannot be used: {error.strerror}") from None
+    if room.f_bavail * room.f_frsize < _ROOM_BYTES or (room.f_files and room.f_favail < _ROOM_INODES):
+        raise RefusalError("disk_full", f"too little room is left for {folder}: free some space or inodes there")
+
+
+def _quarantined(paths: UnitPaths, candidate: str, found: Mapping[str, Any]) -> str:
+    name = releases.profile(paths, candidate) or candidate[:12]
+    return f"{name} is in quarantine on this host since {found.get('op')}: {found.get('cause')}"
+
+
+def _below_burst(tries: int, burst: str | None) -> int:
+    """Starts that the unit's own start limit lets us make."""
+    limit = int(burst) - 1 if burst and burst.isdigit() and int(burst) else tries
+    return max(1, min(tries, limit))
+
+
+def _cursor(host: Host, unit: str) -> str | None:
+    """Where the unit's journal ends now; None where it does not say, and then the guard looks at all of this boot."""
+    command = [host.install.journalctl, "--no-pager", "-u", unit, "-n", "0", "--show-cursor"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=15, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    mark = "-- cursor: "
+    return next((line[len(mark) :].strip() for line in done.stdout.splitlines() if line.startswith(mark)), None)

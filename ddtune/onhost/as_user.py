@@ -1,0 +1,54 @@
+"""Running a command as the service's own user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+
+class RunError(Exception):
+    """The command could not be started or did not end in time; the text says which."""
+
+
+def run_as(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], user: Optional[str], limit_s: float, stdin: bytes = b""
+) -> tuple[int, bytes, bytes]:
+    """Exit status, output and errors of ``argv``, run as ``user`` where we are root and ended after ``limit_s``.
+
+    Whatever it started in its own session ends with it. Raises ``RunError``.
+    """
+    options: dict[str, Any] = {}
+    if user and os.geteuid() == 0:
+        try:
+            entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+        except KeyError:
+            raise RunError(f"the service's user {user} does not exist") from None
+        groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
+        options = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            **options,
+        )
+    except (OSError, ValueError) as error:
+        raise RunError(f"{argv[0]} could not be started: {error}") from None
+    try:
+        out, err = process.communicate(stdin, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise RunError(f"{' '.join(argv[:4])} … did not end within {limit_s:g} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.returncode, out, err

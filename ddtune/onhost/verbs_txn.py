@@ -1,0 +1,193 @@
+"""The helper's verbs that move a transaction. Each is one compare-and-swap; the guard alone carries out a rollback."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import arming, clock, drain, ledger, releases, schema
+from .api import Api, ApiError, read_admin_key, read_key
+from .context import Answer, Host, RefusalError
+from .paths import UnitPaths
+from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
+from .txn_model import ARMED, TRYING, Txn, to_json
+
+EVIDENCE = schema.many(
+    schema.record(
+        {
+            "at": schema.maybe(schema.number(0, 1e11)),
+            "source": schema.maybe(schema.cleaned(100)),
+            "rank": schema.maybe(schema.cleaned(100)),
+            "text": schema.cleaned(4000),
+        }
+    ),
+    200,
+)
+
+OP: schema.Fields = {"op": schema.op}
+DRAIN: schema.Fields = {"op": schema.op, "drain_s": schema.number(0, 3600)}
+CONFIRM: schema.Fields = {"op": schema.op, "invocation": schema.name}
+FAIL: schema.Fields = {"op": schema.op, "cause": schema.name, "evidence": schema.maybe(EVIDENCE, ())}
+ABORT: schema.Fields = {
+    "op": schema.maybe(schema.op),
+    "cause": schema.maybe(schema.one_of("aborted", "operator_request"), "aborted"),
+}
+SETTLE: schema.Fields = {
+    "op": schema.op,
+    "ok": schema.flag,
+    "cause": schema.maybe(schema.name, "unknown"),
+    "evidence": schema.maybe(EVIDENCE, ()),
+}
+
+_KILL_S = 10.0
+
+
+def applied(paths: UnitPaths, make: Callable[[float], Event]) -> Txn:
+    """The transaction after the event; raises ``RefusalError`` when it was not legal."""
+    done = ledger.apply(paths, make)
+    if done.refused or done.txn is None:
+        refused = done.refused
+        raise RefusalError(
+            refused.cause if refused else "unknown",
+            refused.message if refused else "no transaction is running on this host",
+            {**(refused.detail if refused else {}), "txn": to_json(done.txn) if done.txn else None},
+        )
+    return done.txn
+
+
+def arm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Begins a transaction and answers once its guard is seen alive; without a guard nothing has begun."""
+    paths = host.adopted(unit)
+    draft = arming.draft(host, paths, fields)
+    txn = applied(paths, lambda at: arming.event(draft, at))
+    try:
+        guard = arming.start_guard(host, paths, txn.op)
+    except RefusalError:
+        applied(paths, lambda at: Fail(at, txn.op, "unknown"))
+        raise
+    return {"txn": to_json(txn), "guard": guard, "boottime": clock.boottime()}
+
+
+def drain_requests(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Lets running requests end for ``drain_s``, then aborts what is left; stable still serves."""
+    paths = host.adopted(unit)
+    txn = _live(paths, fields["op"], (ARMED,), "drained")
+    process = host.running(unit)
+    argv = process.argv if process else ()
+    try:
+        hooked = drain.run_hook(f"{paths.root}/etc/ddtune/{unit}/drain", unit, max(1.0, fields["drain_s"]))
+        api = Api(txn.api_port, read_key(txn.api_key_file, argv))
+        admin = Api(txn.api_port, read_admin_key(txn.api_key_file, argv))
+    except (drain.HookError, ApiError) as error:
+        raise RefusalError("unknown", str(error)) from None
+    waited = drain.wait_idle(api, fields["drain_s"])
+    cut = drain.abort_all(api, admin)
+    applied(paths, lambda at: Mark(at, txn.op, "drained"))
+    return {"cut": cut, "waited_s": round(waited, 3), "hook": hooked}
+
+
+def swap(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """From here on a start of the unit runs the candidate."""
+    return {"txn": to_json(applied(host.adopted(unit), lambda at: Swap(at, fields["op"])))}
+
+
+def stop(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Stops the unit as systemd stops it, and kills what is left of it after the transaction's limit."""
+    paths = host.adopted(unit)
+    txn = _live(paths, fields["op"], TRYING, "stopped")
+    begun = clock.boottime()
+    host.systemctl.stop(unit)
+    killed = not _down(host, unit, txn.stop_timeout_s)
+    if killed:
+        host.systemctl.kill(unit)
+        if not _down(host, unit, _KILL_S):
+            raise RefusalError("residue", f"{unit} did not end when it was killed: a process may hang in the kernel")
+    applied(paths, lambda at: Mark(at, txn.op, "stopped"))
+    return {"seconds": round(clock.boottime() - begun, 3), "killed": killed}
+
+
+def start(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Asks systemd to start the unit and does not wait; the start deadline runs from here."""
+    paths = host.adopted(unit)
+    _live(paths, fields["op"], TRYING, "started")
+    txn = applied(paths, lambda at: Mark(at, fields["op"], "started"))
+    host.systemctl.reset_failed(unit)
+    host.systemctl.start(unit)
+    return {"txn": to_json(txn)}
+
+
+def renew(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Keeps the lease of an undecided transaction; otherwise it only says how it stands."""
+    txn = applied(host.adopted(unit), lambda at: Renew(at, fields["op"]))
+    return {"txn": to_json(txn), "boottime": clock.boottime()}
+
+
+def ready(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """The candidate has answered a checked generation."""
+    return {"txn": to_json(applied(host.adopted(unit), lambda at: Ready(at, fields["op"])))}
+
+
+def soak(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """The gate has passed and the soak begins."""
+    return {"txn": to_json(applied(host.adopted(unit), lambda at: Soak(at, fields["op"])))}
+
+
+def confirm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Commits, if what runs now is the very start that was judged."""
+    paths, op, judged = host.adopted(unit), fields["op"], fields["invocation"]
+    known = ledger.load(paths)
+    if known is not None and known.op == op and known.state in TRYING:
+        _check_runs(host, paths, known, judged)
+    running = host.systemctl.state(unit).invocation
+    return {"txn": to_json(applied(paths, lambda at: Confirm(at, op, judged, running)))}
+
+
+def fail(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Decides for the rollback, which the guard carries out."""
+    evidence = tuple(fields["evidence"])
+    txn = applied(host.adopted(unit), lambda at: Fail(at, fields["op"], fields["cause"], evidence))
+    return {"txn": to_json(txn)}
+
+
+def abort(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Ends the transaction ``op``, or whichever runs, by going back to stable."""
+    txn = applied(host.adopted(unit), lambda at: Abort(at, fields["op"], fields["cause"]))
+    return {"txn": to_json(txn)}
+
+
+def settle(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """What the controller found of stable after a rollback; not ``ok`` makes it a failed one."""
+    paths, evidence = host.adopted(unit), tuple(fields["evidence"])
+    txn = applied(paths, lambda at: Settle(at, fields["op"], fields["ok"], fields["cause"], evidence))
+    return {"txn": to_json(txn)}
+
+
+def _live(paths: UnitPaths, op: str, states: tuple[str, ...], wanted: str) -> Txn:
+    """The transaction ``op``, refused unless it stands in one of ``states``."""
+    txn = applied(paths, lambda at: Renew(at, op))
+    if txn.state not in states:
+        raise RefusalError(txn.cause or "unknown", f"{op} cannot be {wanted}: it is {txn.state}", {"txn": to_json(txn)})
+    return txn
+
+
+def _check_runs(host: Host, paths: UnitPaths, txn: Txn, judged: str) -> None:
+    state, process = host.systemctl.state(paths.unit), host.running(paths.unit)
+    if not state.running or state.n_restarts or process is None:
+        detail = f"{state.active} ({state.sub}), {state.n_restarts} restarts"
+        raise RefusalError("engine_dead", f"{paths.unit} is {detail}, so nothing was confirmed")
+    if state.invocation != judged:
+        raise RefusalError(
+            "engine_dead", f"{paths.unit} was started again since it was judged, so nothing was confirmed"
+        )
+    if list(process.argv) != releases.read(paths, txn.candidate)["argv"]:
+        raise RefusalError("drift", f"the main process of {paths.unit} does not run the release that was judged")
+
+
+def _down(host: Host, unit: str, limit_s: float) -> bool:
+    end = time.monotonic() + limit_s
+    while not host.systemctl.state(unit).down:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
