@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from . import adopt, arming, programs, schema, store, verbs_load, verbs_read, verbs_release, verbs_txn
@@ -58,13 +58,13 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def main() -> int:
+def main(_args: Sequence[str] = ()) -> int:
     """Answers the request on standard input; 0 whenever an answer was given."""
     say(answer(read_request(0)))
     return 0
 
 
-def main_install() -> int:
+def main_install(_args: Sequence[str] = ()) -> int:
     """Installs the programs as the object on standard input says, and answers as the helper does."""
     say(guarded(lambda: {"ok": True, **programs.install(_object(read_request(0)))}))
     return 0

@@ -13,7 +13,7 @@ _VERBS = {
     "choose": ("choose", "main", 1),
     "become": ("become", "main", 1),
     "ended": ("ended", "main", 1),
-    "ended-service": ("ended", "main_service", 1),
+    "ended-service": ("ended_service", "main", 1),
     "guard": ("guard", "main", 2),
     "helper": ("helper", "main", 0),
     "rollback": ("rollback", "main", 0),
@@ -33,4 +33,4 @@ def main(argv: Sequence[str]) -> int:
         print(f"usage: {' | '.join([*_VERBS, 'version'])}", file=sys.stderr)
         return 2
     run = getattr(importlib.import_module(f"{__package__}.{module}"), function)
-    return int(run(*argv[1:]) or 0)
+    return int(run(list(argv[1:])) or 0)
