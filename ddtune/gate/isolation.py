@@ -37,7 +37,7 @@ WALL_S = 10.0
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin")
 _PROBE = """
-import os, socket, sys
+import os, socket
 def probe(root):
     found = []
     for path in ("/usr/ddtune-probe", "/tmp/ddtune-probe", "/ddtune-probe", "/dev/shm/ddtune-probe"):
@@ -56,8 +56,6 @@ def probe(root):
         found.append("it sees the network")
     if os.path.exists(root):
         found.append("it sees " + root)
-    if os.getuid() == 0 and "root" == "drop":
-        found.append("it is root")
     return found
 """
 _UNSHARE = """set -e
@@ -73,7 +71,7 @@ shift
 mkdir "$root/dev"
 : > "$root/dev/null"
 mount --bind /dev/null "$root/dev/null"
-mount -o remount,ro "$root"
+mount -o remount,bind,ro "$root"
 cd /
 exec chroot "$root" "$@"
 """
@@ -85,24 +83,28 @@ class Isolation:
 
     kind: str
 
-    def run(self, code: str, function: str, inputs: list[list[Any]], wall_s: float = WALL_S) -> Mapping[str, Any]:
-        """Call ``function`` of ``code`` on each of ``inputs`` (argument lists): ``{values}`` or ``{error}``."""
-        return self._run(code, function, inputs, wall_s, ALLOWED_MODULES, open_built_ins=False)
-
-    def _run(
-        self, code: str, function: str, inputs: list[list[Any]], wall_s: float, modules: list[str], open_built_ins: bool
+    def run(
+        self,
+        code: str,
+        function: str,
+        inputs: list[list[Any]],
+        wall_s: float = WALL_S,
+        modules: list[str] | None = ALLOWED_MODULES,
     ) -> Mapping[str, Any]:
+        """Call ``function`` of ``code`` on each of ``inputs`` (argument lists): ``{values}`` or ``{error}``.
+
+        Blocks for at most ``wall_s``. ``modules`` are what the code may import; None lifts Python's own bars.
+        """
+        drop = os.geteuid() == 0 and self.kind == "bubblewrap"
         task = {
             "code": code,
             "function": function,
             "inputs": inputs,
             "modules": modules,
             "limits": LIMITS,
-            "drop": os.geteuid() == 0 and self.kind == "bubblewrap",
+            "drop": drop,
         }
         program = Path(__file__).with_name("sandboxed.py").read_text(encoding="utf-8")
-        if open_built_ins:
-            program = program.replace('"open", ', "")
         with tempfile.TemporaryDirectory(prefix="ddtune-") as folder, tempfile.TemporaryFile() as answer:
             argv = self._argv(folder, [_python(), "-I", "-S", "-B", "-c", program])
             process = subprocess.Popen(
@@ -127,22 +129,7 @@ class Isolation:
     def _argv(self, folder: str, command: list[str]) -> list[str]:
         root = os.geteuid() == 0
         if self.kind == "bubblewrap":
-            argv = ["bwrap", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-            # Root leaves by setuid inside, for which a user namespace would have no other user.
-            argv += (
-                ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-                if root
-                else ["--unshare-user"]
-            )
-            argv += (
-                ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
-                if not root
-                else ["--die-with-parent", "--new-session"]
-            )
-            for path in _tree():
-                argv += ["--ro-bind", path, path]
-            argv += ["--dev-bind", "/dev/null", "/dev/null", "--remount-ro", "/", "--chdir", "/", "--"]
-            return argv + command
+            return [*_bubblewrap(root), "--", *command]
         argv = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         leave = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
         if root:
@@ -150,6 +137,19 @@ class Isolation:
         else:
             argv += ["--user", "--map-root-user"]
         return [*argv, "sh", "-c", _UNSHARE, "sh", folder, *_tree(), "--", "/usr/bin/setpriv", *leave, *command]
+
+
+def _bubblewrap(root: bool) -> list[str]:
+    argv = ["bwrap", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    argv += ["--die-with-parent", "--new-session"]
+    # Root leaves by setuid inside, for which a user namespace would have no other user.
+    argv += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
+    for path in _tree():
+        # Folders that a bind makes on its way are closed to all but their owner.
+        for parent in reversed(Path(path).parents[:-1]):
+            argv += ["--perms", "0755", "--dir", str(parent)]
+        argv += ["--ro-bind", path, path]
+    return [*argv, "--dev-bind", "/dev/null", "/dev/null", "--remount-ro", "/", "--chdir", "/"]
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,10 @@ def probe() -> Probed:
 
 def _leak(isolation: Isolation) -> str | None:
     """What the probe could do that it must not, or why it did not run; None where it holds."""
-    own = str(Path(__file__).resolve().parent)
-    visible = any(Path(own).is_relative_to(path) for path in _tree())
-    hidden = "/root-of-nothing" if visible else own
+    own = Path(__file__).resolve().parent
+    hidden = "/home" if any(own.is_relative_to(path) for path in _tree()) else str(own)
     try:
-        answer = isolation._run(_PROBE, "probe", [[hidden]], WALL_S, [*ALLOWED_MODULES, "os", "socket", "sys"], True)
+        answer = isolation.run(_PROBE, "probe", [[hidden]], modules=None)
     except OSError as error:
         return str(error)
     if "values" not in answer:
