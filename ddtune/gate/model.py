@@ -50,7 +50,8 @@ class Answer:
     """What came back. ``error`` is one sentence when no completed generation did.
 
     ``error_kind`` says what kind: ``connection`` (refused, reset, closed), ``timeout`` (its own limit), ``cut`` (the
-    load's deadline), ``not_sent``, ``http`` (a status that is not 200), ``aborted`` (by the engine) or ``body`` (an error inside a 200 answer).
+    load's deadline), ``not_sent``, ``http`` (a status that is not 200), ``aborted`` (by the engine) or ``body`` (an
+    error inside a 200 answer).
     """
 
     id: str

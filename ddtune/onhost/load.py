@@ -31,7 +31,7 @@ def run(request: Dict[str, Any]) -> Dict[str, Any]:
     """Send ``requests``, at most ``concurrency`` at a time, and give ``{"answers": [...], "seconds": s}``.
 
     Each request is ``{id, path, body, timeout_s}``. What ``deadline_s`` cuts is an answer with ``error_kind`` ``cut``,
-    and its connection is closed, so that the engine stops too. With ``stop_on_error`` nothing more is sent after an error.
+    and its connection is closed, so that the engine stops too. With ``stop_on_error`` nothing is sent after an error.
     ``{"busy": true}`` when another load is in flight.
     """
     port = int(request["api_port"])
