@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from . import clock
@@ -25,11 +25,17 @@ class NoAnswerError(Exception):
 
 
 class Api:
-    """One kept connection, one request in flight. ``note`` takes a sentence, once for each cause."""
+    """One kept connection, one request in flight. ``note`` takes a sentence, once for each cause.
 
-    def __init__(self, port: int, key_file: Optional[str], note: Callable[[str], None]) -> None:
+    The key comes from ``key_file``, else from the service's own ``argv``; it is sent to the service alone.
+    """
+
+    def __init__(
+        self, port: int, key_file: Optional[str], argv: Callable[[], Sequence[str]], note: Callable[[str], None]
+    ) -> None:
         self._port = port
         self._key_file = key_file
+        self._argv = argv
         self._note = note
         self._noted: set[str] = set()
         self._connection: Optional[http.client.HTTPConnection] = None
@@ -74,10 +80,9 @@ class Api:
         return status if status in (200, 503) else None
 
     def _authorization(self) -> dict[str, str]:
-        if self._key_file is None:
-            return {}
         try:
-            return {"Authorization": f"Bearer {read_key(self._key_file, ())}"}
+            key = read_key(self._key_file, self._argv())
+            return {"Authorization": f"Bearer {key}"} if key else {}
         except ApiError as error:
             self._say("key-file", f"{error}.")
             return {}

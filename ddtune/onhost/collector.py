@@ -120,9 +120,9 @@ class Collector:
         self._sample(lambda: [self._gpus.line()], config.tick_s)
         if name is None:
             return
-        api = Api(config.api_port, config.api_key_file, self._note)
-        self._sample(api.lines, config.tick_s)
         unit = Unit(self._systemctl, config.paths, name)
+        api = Api(config.api_port, config.api_key_file, lambda: unit.argv, self._note)
+        self._sample(api.lines, config.tick_s)
         ddtune = Ddtune(config.paths.unit(name))
         self._sample(_Service(unit, ddtune, self._note).lines, max(1.0, config.tick_s))
 

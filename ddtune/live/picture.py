@@ -1,0 +1,118 @@
+"""``snapshot``: the picture of a host at one moment, from what is known and how old it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ddtune.engine.model import EngineReading
+from ddtune.live.health import Facts, word
+from ddtune.live.snapshot import Ages, ServiceReading, Snapshot
+from ddtune.live.standing import standing
+from ddtune.live.state import State
+
+_SERVED = frozenset(("decode", "prefill"))
+
+
+def snapshot(state: State, now: float) -> Snapshot:
+    """The picture at ``now``, seconds since the epoch on the operator's clock."""
+    txn = state.ddtune.get("txn")
+    return Snapshot(
+        host=state.host,
+        at=now,
+        link=state.link,
+        gpus=state.gpus,
+        gpu_source=state.gpu_source,
+        service=_service(state, now),
+        ages=Ages(_age(state.gpus_at, now), _age(state.engine.at, now), _age(state.unit_at, now)),
+        txn=dict(txn) if isinstance(txn, Mapping) else None,
+        incidents=state.incidents,
+        log=state.log,
+        notes=state.notes,
+        simulated=state.simulated,
+        adopted=state.ddtune.get("adopted") is True,
+        tick_s=state.tick_s,
+    )
+
+
+def facts(state: State, now: float) -> Facts:
+    """What the word for the service's health rests on at ``now``."""
+    props = _mapping(state.unit.get("props"))
+    begin = state.since_start[0].at if state.since_start else None
+    served = any(line.kind in _SERVED for line in state.since_start)
+    reading = state.engine.reading
+    return Facts(
+        unit_age=_age(state.unit_at, now),
+        active=_text(props.get("ActiveState")),
+        sub=_text(props.get("SubState")),
+        schedulers=_whole(state.unit.get("schedulers")),
+        expected=_whole(state.unit.get("tp_size")),
+        had_all=state.run.had_all or served,
+        was_open=state.run.was_open or served,
+        was_ready=state.run.was_ready or served,
+        port=state.api.port,
+        ready=state.api.status,
+        answer_age=_age(state.api.answered_at, now),
+        running=reading.running if reading else None,
+        moved_age=_age(state.engine.moved_at, now),
+        busy_age=_age(state.engine.running_since, now),
+        proof_age=_age(state.engine.proof_at, now),
+        fatal=begin is not None and any(incident.at >= begin for incident in state.incidents),
+    )
+
+
+def _service(state: State, now: float) -> ServiceReading:
+    props = _mapping(state.unit.get("props"))
+    running, stable = _mapping(state.ddtune.get("running")), _mapping(state.ddtune.get("stable"))
+    reading = state.engine.reading or EngineReading(at=0.0)
+    argv = state.unit.get("argv")
+    return ServiceReading(
+        unit=_text(state.unit.get("name")) or _text(state.hello.get("unit")),
+        state=_text(props.get("ActiveState")),
+        sub_state=_text(props.get("SubState")),
+        health=word(facts(state, now)),
+        last_proof_s=_age(state.engine.proof_at, now),
+        profile=_text(running.get("profile")),
+        release=_text(running.get("release")),
+        standing=standing(state.ddtune),
+        stable_profile=_text(stable.get("profile")),
+        accept_length=reading.accept_length,
+        tokens_per_s=reading.tokens_per_s,
+        running=reading.running,
+        queued=reading.queued,
+        max_running=reading.max_running,
+        kv_usage=reading.kv_usage,
+        cache_hit=reading.cache_hit,
+        ttft_p50_s=reading.ttft_p50_s,
+        ttft_p95_s=reading.ttft_p95_s,
+        itl_p50_s=reading.itl_p50_s,
+        itl_p95_s=reading.itl_p95_s,
+        graphs_in_use=reading.graphs_in_use,
+        requests_total=reading.requests_total,
+        main_pid=_whole(props.get("MainPID")) or None,
+        invocation=_text(props.get("InvocationID")),
+        restarts=_whole(props.get("NRestarts")),
+        argv=tuple(str(one) for one in argv) if isinstance(argv, list) else (),
+        schedulers=_whole(state.unit.get("schedulers")),
+        schedulers_expected=_whole(state.unit.get("tp_size")),
+    )
+
+
+def _age(at: float | None, now: float) -> float | None:
+    return None if at is None else max(0.0, now - at)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, str) and value.isdigit() else None

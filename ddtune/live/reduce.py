@@ -1,0 +1,153 @@
+"""``reduce``: what one line of the collector changes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ddtune.engine.exposition import Scrape, parse
+from ddtune.engine.metrics import reading
+from ddtune.engine.model import EngineReading
+from ddtune.engine.server_info import read_loads
+from ddtune.gpu.reading import from_line
+from ddtune.live.journal import with_gap, with_log
+from ddtune.live.state import Api, Engine, Run, State
+
+# Rates over a few seconds: one tick is too short for counters that move when a request ends.
+WINDOW_S = 5.0
+NOTES_KEPT = 10
+
+
+def reduce(state: State, line: Mapping[str, Any], received_at: float) -> State:
+    """``state`` after ``line``, which came at ``received_at`` (seconds since the epoch). Odd lines change nothing."""
+    step = _STEPS.get(str(line.get("t")))
+    if step is None or not isinstance(line.get("at", 0.0), (int, float)):
+        return state
+    return step(state, line, received_at)
+
+
+def _hello(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    # A new collector says again what it cannot read.
+    return replace(state, hello=line, notes=())
+
+
+def _gpus(state: State, line: Mapping[str, Any], received_at: float) -> State:
+    source = str(line.get("via") or "none")
+    changed = replace(state, gpus=from_line(line), gpu_source=source, gpus_at=received_at)
+    if source == "none" and state.gpu_source != "none":
+        return _with_note(changed, f"no GPU reading: {line.get('error') or 'no reason given'}.")
+    return changed
+
+
+def _metrics(state: State, line: Mapping[str, Any], received_at: float) -> State:
+    now = parse(str(line.get("text") or ""), float(line.get("at") or 0.0))
+    engine = state.engine
+    # The oldest scrape in the window and all behind it; the last one is kept however old it is.
+    kept = tuple(one for one in engine.scrapes if now.at - one.at <= WINDOW_S) or engine.scrapes[-1:]
+    found = reading(kept[0] if kept else None, now, state.clock_scale, engine.loads)
+    before = engine.reading
+    ended = _grew(before, found, "requests_total")
+    moved = bool(engine.scrapes) and _counted(now) > _counted(engine.scrapes[-1])
+    running = found.running or 0
+    since = (engine.running_since or received_at) if running else None
+    return replace(
+        state,
+        engine=replace(
+            engine,
+            scrapes=(*kept, now),
+            reading=found,
+            at=received_at,
+            proof_at=received_at if ended else engine.proof_at,
+            moved_at=received_at if moved else engine.moved_at,
+            running_since=since,
+        ),
+    )
+
+
+def _counted(scrape: Scrape) -> float:
+    """Tokens of any kind that were computed or delivered; prefill counts as progress too."""
+    return (scrape.total("realtime_tokens_total") or 0.0) + (scrape.total("generation_tokens_total") or 0.0)
+
+
+def _grew(before: EngineReading | None, now: EngineReading, name: str) -> bool:
+    old, new = getattr(before, name, None), getattr(now, name)
+    return old is not None and new is not None and new > old
+
+
+def _loads(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    return replace(state, engine=replace(state.engine, loads=read_loads(line.get("body"))))
+
+
+def _ready(state: State, line: Mapping[str, Any], received_at: float) -> State:
+    status, port = line.get("status"), line.get("port")
+    port = port if isinstance(port, str) else ("open" if status else None)
+    answered_at = received_at if port == "open" else state.api.answered_at
+    api = Api(port, status if isinstance(status, int) else None, received_at, answered_at)
+    run = replace(
+        state.run, was_open=state.run.was_open or port == "open", was_ready=state.run.was_ready or status == 200
+    )
+    # Nothing behind the port: the last counters describe an engine that is gone.
+    engine = _forgotten(state.engine) if port == "refused" else state.engine
+    return replace(state, api=api, run=run, engine=engine)
+
+
+def _unit(state: State, line: Mapping[str, Any], received_at: float) -> State:
+    props = line.get("props")
+    if not isinstance(props, Mapping):
+        return state
+    invocation, pid = str(props.get("InvocationID") or ""), _whole(props.get("MainPID"))
+    run, engine = state.run, state.engine
+    if (invocation, pid) != (run.invocation, run.pid):
+        # The first look at a run says nothing of how long it has been there.
+        engine = _forgotten(engine) if run.seen_at is not None else engine
+        run = Run(invocation, pid, received_at, was_open=state.api.port == "open" and run.seen_at is None)
+    schedulers, expected = line.get("schedulers"), line.get("tp_size")
+    complete = isinstance(schedulers, int) and isinstance(expected, int) and schedulers >= expected
+    return replace(
+        state, unit=line, unit_at=received_at, run=replace(run, had_all=run.had_all or complete), engine=engine
+    )
+
+
+def _ddtune(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    return replace(state, ddtune=line)
+
+
+def _note(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    return _with_note(state, str(line.get("text") or ""))
+
+
+def _log(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    return with_log(state, line)
+
+
+def _gap(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    return with_gap(state, line)
+
+
+def _with_note(state: State, text: str) -> State:
+    if not text or text in state.notes:
+        return state
+    return replace(state, notes=(*state.notes, text)[-NOTES_KEPT:])
+
+
+def _forgotten(engine: Engine) -> Engine:
+    return Engine(proof_at=engine.proof_at)
+
+
+def _whole(value: Any) -> int:
+    return int(value) if str(value).isdigit() else 0
+
+
+_STEPS: dict[str, Callable[[State, Mapping[str, Any], float], State]] = {
+    "hello": _hello,
+    "gpus": _gpus,
+    "metrics": _metrics,
+    "loads": _loads,
+    "ready": _ready,
+    "unit": _unit,
+    "ddtune": _ddtune,
+    "note": _note,
+    "log": _log,
+    "gap": _gap,
+}
