@@ -130,10 +130,21 @@ def carry_out(paths: UnitPaths, old: Txn | None, new: Txn | None, effects: tuple
         _perform(paths, new, effects)
     elif back:
         write(paths, new)
-        _perform(paths, new, effects)
+        _perform_at_all_costs(paths, new, effects)
     else:
         _perform(paths, new, effects)
         write(paths, new)
+
+
+def _perform_at_all_costs(paths: UnitPaths, txn: Txn, effects: tuple[Effect, ...]) -> None:
+    """Do each effect; a full disk must not stand in the way of a rollback. What is missing then is made up later."""
+    if not effects:
+        return
+    try:
+        _perform(paths, txn, effects[:1])
+    except (store.DiskFull, OSError) as error:
+        shout(f"{paths.unit}: {error}")
+    _perform_at_all_costs(paths, txn, effects[1:])
 
 
 def _perform(paths: UnitPaths, txn: Txn | None, effects: tuple[Effect, ...]) -> None:

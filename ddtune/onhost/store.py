@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import json
 import os
 import time
@@ -12,6 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .paths import UnitPaths
+
+_serial = itertools.count()
 
 
 class DiskFull(Exception):  # noqa: N818 (it names the state of the host)
@@ -49,9 +52,12 @@ def _beside(path: str) -> str:
     return f"{path}.tmp.{os.getpid()}"
 
 
-def atomic_write(path: str, data: bytes, mode: int = 0o644, gid: int | None = None) -> None:
-    """Replace ``path`` by ``data`` durably. Raises DiskFull, and then the old content stands."""
-    temp = _beside(path)
+def stage(path: str, data: bytes, mode: int = 0o644, gid: int | None = None) -> str:
+    """Write ``data`` durably beside ``path`` and give that file's name: what is left is a rename, which needs no space.
+
+    Raises DiskFull, and then nothing is left behind.
+    """
+    temp = f"{_beside(path)}.{next(_serial)}"
     with _full_disk(path):
         try:
             fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -65,17 +71,42 @@ def atomic_write(path: str, data: bytes, mode: int = 0o644, gid: int | None = No
                 os.fsync(fd)
             finally:
                 os.close(fd)
+        except BaseException:
+            discard(temp)
+            raise
+    return temp
+
+
+def publish(temp: str, path: str) -> None:
+    """Put a staged file in its place durably."""
+    with _full_disk(path):
+        try:
             os.rename(temp, path)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(temp)
+            discard(temp)
             raise
         fsync_dir(os.path.dirname(path))
 
 
+def discard(temp: str) -> None:
+    """Throw a staged file away."""
+    with suppress(OSError):
+        os.unlink(temp)
+
+
+def atomic_write(path: str, data: bytes, mode: int = 0o644, gid: int | None = None) -> None:
+    """Replace ``path`` by ``data`` durably. Raises DiskFull, and then the old content stands."""
+    publish(stage(path, data, mode, gid), path)
+
+
+def to_bytes(value: Mapping[str, Any]) -> bytes:
+    """``value`` as one line of JSON."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+
+
 def write_json(path: str, value: Mapping[str, Any], mode: int = 0o644, gid: int | None = None) -> None:
     """Replace ``path`` by ``value`` as JSON, as :func:`atomic_write` does."""
-    atomic_write(path, json.dumps(value, sort_keys=True, ensure_ascii=False).encode() + b"\n", mode, gid)
+    atomic_write(path, to_bytes(value), mode, gid)
 
 
 def read_json(path: str) -> dict[str, Any] | None:
@@ -110,7 +141,7 @@ def remove(path: str) -> None:
 
 def append_line(path: str, value: Mapping[str, Any]) -> None:
     """Append ``value`` as one JSON line, durably; a line that a power cut left torn is closed first."""
-    line = json.dumps(value, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+    line = to_bytes(value)
     with _full_disk(path):
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:

@@ -28,7 +28,7 @@ BLAMELESS = frozenset(
 )  # fmt: skip
 """Causes that say nothing about the candidate, so that it is not quarantined for them."""
 
-WEAK = frozenset(("crash_loop", "engine_dead", "killed", "start_failed", "unknown"))
+WEAK = frozenset(("crash_loop", "engine_dead", "killed", "start_failed", "unknown", "xid_app"))
 """Causes that a fatal line, read a moment later, explains better."""
 
 
@@ -97,7 +97,7 @@ def abort(txn: Txn, event: ev.Abort) -> Step:
 def fatal(txn: Txn, event: ev.Fatal) -> Step:
     if txn.state in LIVE:
         return roll_back(txn, event.at, event.cause, event.evidence, True, restore=True)
-    if txn.state == ROLLED_BACK and not txn.settled and txn.cause in WEAK:
+    if txn.state == ROLLED_BACK and not txn.settled and txn.cause in WEAK and event.cause not in WEAK:
         new = replace(txn, cause=event.cause, blamed=True, evidence=txn.evidence + event.evidence)
         return new, _quarantine(new)
     return wrong_state(txn, "ended by a log line")
@@ -130,7 +130,9 @@ def restoring(txn: Txn, event: ev.Restoring) -> Step:
         return wrong_state(txn, "brought back")
     times = {"stop": {"rollback_begun": event.at}, "start": {"rollback_stopped": event.at}}.get(event.phase, {})
     restore = replace(txn.restore, phase=event.phase, at=event.at)
-    return replace(txn, restore=restore, times=timed(txn, **times)), ()
+    # Stopped: whatever start of stable comes next is a new one.
+    started = None if event.phase == "start" else txn.stable_invocation
+    return replace(txn, restore=restore, stable_invocation=started, times=timed(txn, **times)), ()
 
 
 def restored(txn: Txn, event: ev.Restored) -> Step:

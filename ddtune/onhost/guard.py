@@ -1,0 +1,124 @@
+"""``guard UNIT OP``: watches a transaction from arming to its end, and is the only one who rolls back.
+
+It runs as a transient service that systemd restarts however it dies, so each step looks at what lies on the host and
+goes on from there.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+
+from . import alive, clock, envelope_entry, ledger, restore, store, watch_unit
+from .hand import Hand
+from .paths import Install, Paths, load_install
+from .txn import COMMITTING, LIVE, Ended, Fail, Tick, Txn, TxnError, expired
+from .unit import Systemctl, SystemctlError, guard_unit
+
+SLICE_S = 0.2
+UNIT_S = 1.0
+LATE_LINES_S = 0.4
+
+
+def main(args: list[str]) -> int:
+    """Guard until nothing is left to do. A second guard of the same unit leaves at once."""
+    install = load_install()
+    unit, op = args
+    paths = Paths(install.root).unit(unit)
+    if alive.claim(paths, op) is None:
+        print(f"ddtune: {unit} has a guard already", file=sys.stderr)
+        return 0
+    txn = ledger.load(paths)
+    if txn is not None and txn.op == op:
+        hand = Hand(install, unit, txn)
+        try:
+            Guard(hand).run()
+        finally:
+            hand.close()
+    leave(install, op)
+    return 0
+
+
+def leave(install: Install, op: str) -> None:
+    """End by our own word: systemd starts this service again after any other end."""
+    with suppress(SystemctlError):
+        Systemctl(install).run("stop", "--no-block", f"{guard_unit(op)}.service")
+
+
+class Guard:
+    """Watches while nothing is decided; then brings stable back."""
+
+    def __init__(self, hand: Hand) -> None:
+        self.hand = hand
+        self.looked_at = float("-inf")
+
+    def run(self) -> None:
+        """Until the transaction is settled, or another has taken its place."""
+        while True:
+            try:
+                txn = self.hand.load()
+            except TxnError as error:
+                txn = self.rescue(str(error))
+            if txn is None or txn.settled:
+                break
+            self.step(txn)
+        if txn is not None and clock.boottime() >= txn.lease_until:
+            envelope_entry.record(self.hand.paths, txn)
+
+    def rescue(self, problem: str) -> Txn:
+        """Nobody can confirm what cannot be read, so it ends."""
+        print(f"ddtune: {problem}", file=sys.stderr)
+        evidence = (watch_unit.said(problem, "guard"),)
+        return self.hand.rescue(lambda at: Fail(at, self.hand.op, "unknown", evidence))
+
+    def step(self, txn: Txn) -> None:
+        """One slice of watching, or one phase of a rollback."""
+        try:
+            if txn.state in LIVE:
+                self.watch(txn)
+            elif txn.state == COMMITTING:
+                self.hand.apply(lambda at: Tick(at, txn.op))
+            else:
+                restore.go_on(self.hand, txn)
+        except (SystemctlError, store.LockTimeoutError) as error:
+            print(f"ddtune: {error}", file=sys.stderr)
+            time.sleep(SLICE_S)
+
+    def watch(self, txn: Txn) -> None:
+        if expired(txn, clock.boottime()):
+            self.hand.apply(lambda at: Tick(at, txn.op))
+            return
+        if self.read_lines(SLICE_S):
+            return
+        if time.monotonic() - self.looked_at >= UNIT_S:
+            self.looked_at = time.monotonic()
+            self.look()
+
+    def read_lines(self, limit_s: float) -> bool:
+        """Wait for lines of the journal; True when one of them decided."""
+        for entry, match in self.hand.lines(limit_s):
+            # Read again: a start may have been chosen since.
+            txn = self.hand.load()
+            if txn is None or txn.settled or not watch_unit.concerns(txn, entry, match):
+                continue
+            self.hand.decide(match)
+            return True
+        return False
+
+    def look(self) -> None:
+        """Is the start that is on trial still running?"""
+        state = self.hand.systemctl.state(self.hand.unit)
+        txn = self.hand.load()
+        if txn is None or txn.state not in LIVE:
+            return
+        found = watch_unit.lost(txn, state, store.read_json(self.hand.paths.ended) or {})
+        if found is None:
+            return
+        cause, text = found
+        until = time.monotonic() + LATE_LINES_S
+        while cause != "drift" and time.monotonic() < until:
+            # The line that says why may be a moment behind the end itself.
+            if self.read_lines(until - time.monotonic()):
+                return
+        self.hand.apply(lambda at: Ended(at, txn.op, cause, (watch_unit.said(text),)))
