@@ -1,0 +1,1 @@
+"""Programs that the embedded host puts in the place of a real host's."""

@@ -1,0 +1,87 @@
+"""The embedded host's main process: journal, supervisor and sshd in one event loop. Started by the janitor alone.
+
+``python -m ddtune.sim.hostd ROOT API_PORT SETTINGS``; prints ``{"port": …}`` when a login is possible, and ends at
+end of file on standard input or on SIGTERM, with everything that it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ddtune.sim import control, kernel, layout, procs
+from ddtune.sim.children import Children
+from ddtune.sim.journal import Journal, Stream
+from ddtune.sim.settings import Settings
+from ddtune.sim.supervisor import Supervisor
+
+
+async def _first_start(root: Path, supervisor: Supervisor) -> None:
+    """Brings the service up warm, and takes back what made it so before anything can start it again."""
+    job = supervisor.need(layout.UNIT).start()
+    if job is not None:
+        await job.done
+    drop_in = layout.warm_drop_in(root)
+    drop_in.unlink()
+    drop_in.parent.rmdir()
+    supervisor.reload()
+
+
+async def run(root: Path, api_port: int, settings: Settings, ready: Callable[[int], None]) -> None:
+    """Serves until it is told to end."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, asked.set)
+
+    def input_moved() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            asked.set()
+
+    loop.add_reader(0, input_moved)
+    layout.make(root, settings, api_port)
+    children = Children()
+    journal = Journal(layout.journal_file(root), "b300")
+    kernel.watch(journal)
+    supervisor = Supervisor(root, journal, layout.journal_socket(root), layout.service_env(root))
+    streams = await loop.create_unix_server(lambda: Stream(journal), layout.journal_socket(root))
+    requests = await control.serve(layout.supervisor_socket(root), supervisor, journal)
+    first = asyncio.create_task(_first_start(root, supervisor))
+    # The service starts while the SSH library is being read, which is the longer part of the host's own start.
+    await asyncio.sleep(0)
+    from ddtune.sim import server
+
+    keys = server.Keys(root)
+    keys.make()
+    sshd = await server.serve(keys, layout.USER, children, layout.session_env(root))
+    await first
+    ready(sshd.get_port())
+    try:
+        await asked.wait()
+    finally:
+        for listener in (sshd, requests, streams):
+            listener.close()
+        procs.purge()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(supervisor.end(), 2)
+        journal.close()
+
+
+def main() -> None:
+    root, api_port, settings = Path(sys.argv[1]), int(sys.argv[2]), Settings.from_json(sys.argv[3])
+
+    def ready(port: int) -> None:
+        print(json.dumps({"port": port}), flush=True)
+
+    asyncio.run(run(root, api_port, settings, ready))
+
+
+if __name__ == "__main__":
+    main()
