@@ -61,11 +61,11 @@ def roll_back(
         restore=Restore("stop", 1, at) if touched else None,
         times=txn.times if touched else timed(txn, ended=at),
     )
-    return new, (ev.DropTrial(), *_quarantine(new), *(() if touched else (end(new),)))
+    return new, (ev.DropTrial(), *(() if touched else (end(new),)))
 
 
-def _quarantine(txn: Txn) -> tuple[ev.Effect, ...]:
-    """Only what ran, is not stable, and can be blamed is quarantined."""
+def quarantine(txn: Txn) -> tuple[ev.Effect, ...]:
+    """Only what ran, is not stable, and can be blamed; told at the end, when no fault of the hardware has turned up."""
     ran = txn.trial_invocation is not None and txn.candidate != txn.stable
     if not (txn.blamed and ran and txn.cause and txn.cause not in BLAMELESS and txn.state != HOST_ACTION_REQUIRED):
         return ()
@@ -98,8 +98,7 @@ def fatal(txn: Txn, event: ev.Fatal) -> Step:
     if txn.state in LIVE:
         return roll_back(txn, event.at, event.cause, event.evidence, True, restore=True)
     if txn.state == ROLLED_BACK and not txn.settled and txn.cause in WEAK and event.cause not in WEAK:
-        new = replace(txn, cause=event.cause, blamed=True, evidence=txn.evidence + event.evidence)
-        return new, _quarantine(new)
+        return replace(txn, cause=event.cause, blamed=True, evidence=txn.evidence + event.evidence), ()
     return wrong_state(txn, "ended by a log line")
 
 
@@ -178,5 +177,4 @@ def settle(txn: Txn, event: ev.Settle) -> Step:
 
 def _settled(txn: Txn, at: float, **instants: float) -> Step:
     new = replace(txn, settled=True, times=timed(txn, ended=at, **instants))
-    # Written again: a fatal line may have told more since the decision.
-    return new, (*_quarantine(new), end(new))
+    return new, (*quarantine(new), end(new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import txn_events as ev
-from .txn_back import Step, end, roll_back, timed, wrong_state
+from .txn_back import Step, end, quarantine, roll_back, timed, wrong_state
 from .txn_model import (
     ARMED,
     COMMITTED,
@@ -49,7 +49,7 @@ def reboot(txn: Txn | None, event: ev.Reboot) -> Step:
         return finish(txn, ev.Finish(event.at, txn.op))
     text = "the host was restarted while the trial ran"
     if txn.state not in LIVE:
-        return replace(txn, settled=True), (ev.DropTrial(), end(txn, text))
+        return replace(txn, settled=True), (ev.DropTrial(), *quarantine(txn), end(txn, text))
     new = replace(txn, state=ROLLED_BACK, cause="killed", settled=True)
     return new, (ev.DropTrial(), end(new, text))
 
