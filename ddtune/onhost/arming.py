@@ -12,9 +12,10 @@ from . import clock, drop_in, releases, schema, store
 from .alive import wait_for_guard
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
-from .txn_events import Arm
-from .txn_model import KINDS, Txn
+from .txn_events import Arm, Fail
+from .txn_model import KINDS, Txn, to_json
 from .unit import SystemctlError, guard_unit
+from .verbs_txn import applied
 
 GUARD_LIMIT_S = 5.0
 _ROOM_BYTES = 1024 * 1024
@@ -51,6 +52,19 @@ ARM: schema.Fields = {
     "tp_size": schema.maybe(schema.integer(1, 100000)),
     "force": schema.maybe(schema.flag, False),
 }
+
+
+def arm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Begins a transaction and answers once its guard is seen alive; without a guard nothing has begun."""
+    paths = host.adopted(unit)
+    drafted = draft(host, paths, fields)
+    txn = applied(paths, lambda at: event(drafted, at))
+    try:
+        guard = start_guard(host, paths, txn.op)
+    except RefusalError:
+        applied(paths, lambda at: Fail(at, txn.op, "unknown"))
+        raise
+    return {"txn": to_json(txn), "guard": guard, "boottime": clock.boottime()}
 
 
 def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:

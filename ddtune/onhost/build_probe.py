@@ -25,7 +25,7 @@ _SERVICE_ONLY = (
     "WATCHDOG_PID",
 )
 _FLAG = re.compile(r"(?<![\w-])--[A-Za-z0-9][\w-]*")
-_DEFINITION = re.compile(r"^ {1,4}(-\S.*?)(?:\s{2,}.*)?$", re.MULTILINE)
+_DEFINITION = re.compile(r"^ {1,4}(-\S.*?)(?: {2,}.*)?$", re.MULTILINE)
 _FIND_PACKAGE = """\
 import importlib.metadata, importlib.util, json, os, re
 spec = importlib.util.find_spec("sglang")

@@ -6,13 +6,14 @@ It takes no arguments, so that one line of sudoers can allow exactly it. Whateve
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
-from . import adopt, arming, programs, schema, store, verbs_load, verbs_read, verbs_release, verbs_txn
+from . import schema, store
 from .context import Answer, Host, RefusalError
 from .paths import PROTO, Install, Paths, load_install
 from .releases import ReleaseError
@@ -23,39 +24,33 @@ MAX_REQUEST = 4 * 1024 * 1024
 """Bytes of a request at most."""
 
 
-class Verb(NamedTuple):
-    """What a verb takes and who answers it; ``on_unit`` says whether it needs the name of one."""
-
-    fields: schema.Fields
-    act: Callable[[Host, Any, Mapping[str, Any]], Answer]
-    on_unit: bool = True
-
-
-VERBS: dict[str, Verb] = {
-    "hello": Verb({}, verbs_read.hello, on_unit=False),
-    "state": Verb(verbs_read.STATE, verbs_read.state),
-    "release": Verb(verbs_read.RELEASE, verbs_read.release),
-    "base": Verb({}, verbs_read.base),
-    "inspect": Verb(verbs_read.INSPECT, verbs_read.inspect),
-    "probe_build": Verb({}, verbs_read.probe_build),
-    "put_release": Verb(verbs_release.PUT_RELEASE, verbs_release.put_release),
-    "record": Verb(verbs_release.RECORD, verbs_release.record),
-    "arm": Verb(arming.ARM, verbs_txn.arm),
-    "drain": Verb(verbs_txn.DRAIN, verbs_txn.drain_requests),
-    "swap": Verb(verbs_txn.OP, verbs_txn.swap),
-    "stop": Verb(verbs_txn.OP, verbs_txn.stop),
-    "start": Verb(verbs_txn.OP, verbs_txn.start),
-    "renew": Verb(verbs_txn.OP, verbs_txn.renew),
-    "ready": Verb(verbs_txn.OP, verbs_txn.ready),
-    "soak": Verb(verbs_txn.OP, verbs_txn.soak),
-    "confirm": Verb(verbs_txn.CONFIRM, verbs_txn.confirm),
-    "fail": Verb(verbs_txn.FAIL, verbs_txn.fail),
-    "abort": Verb(verbs_txn.ABORT, verbs_txn.abort),
-    "settle": Verb(verbs_txn.SETTLE, verbs_txn.settle),
-    "load": Verb(verbs_load.LOAD, verbs_load.load),
-    "adopt": Verb(adopt.ADOPT, adopt.adopt),
-    "unadopt": Verb(adopt.UNADOPT, adopt.unadopt),
+# verb: (module, its fields, who answers). A module is read only when its verb is asked for: that costs most of a call.
+VERBS = {
+    "hello": ("verbs_host", "NOTHING", "hello"),
+    "probe_build": ("verbs_host", "NOTHING", "probe_build"),
+    "state": ("verbs_read", "STATE", "state"),
+    "release": ("verbs_read", "RELEASE", "release"),
+    "base": ("verbs_read", "NOTHING", "base"),
+    "inspect": ("verbs_read", "INSPECT", "inspect"),
+    "put_release": ("verbs_release", "PUT_RELEASE", "put_release"),
+    "record": ("verbs_release", "RECORD", "record"),
+    "arm": ("arming", "ARM", "arm"),
+    "drain": ("verbs_drain", "DRAIN", "drain_requests"),
+    "swap": ("verbs_txn", "OP", "swap"),
+    "stop": ("verbs_txn", "OP", "stop"),
+    "start": ("verbs_txn", "OP", "start"),
+    "renew": ("verbs_txn", "OP", "renew"),
+    "ready": ("verbs_txn", "OP", "ready"),
+    "soak": ("verbs_txn", "OP", "soak"),
+    "confirm": ("verbs_txn", "CONFIRM", "confirm"),
+    "fail": ("verbs_txn", "FAIL", "fail"),
+    "abort": ("verbs_txn", "ABORT", "abort"),
+    "settle": ("verbs_txn", "SETTLE", "settle"),
+    "load": ("verbs_load", "LOAD", "load"),
+    "adopt": ("adopt", "ADOPT", "adopt"),
+    "unadopt": ("adopt", "UNADOPT", "unadopt"),
 }
+WITHOUT_UNIT = ("hello",)
 
 
 def main(_args: Sequence[str] = ()) -> int:
@@ -66,6 +61,8 @@ def main(_args: Sequence[str] = ()) -> int:
 
 def main_install(_args: Sequence[str] = ()) -> int:
     """Installs the programs as the object on standard input says, and answers as the helper does."""
+    from . import programs
+
     say(guarded(lambda: {"ok": True, **programs.install(_object(read_request(0)))}))
     return 0
 
@@ -126,23 +123,28 @@ def _answer(request: dict[str, Any]) -> Answer:
     proto = request.get("proto")
     if proto != PROTO:
         raise RefusalError("read_only", f"this host speaks protocol {PROTO}, the request {proto!r:.40}")
-    name = request.get("verb")
-    verb = VERBS.get(name) if isinstance(name, str) else None
-    if verb is None:
-        raise schema.BadRequestError(f"there is no verb {name!r:.60}")
+    verb = request.get("verb")
+    if not isinstance(verb, str) or verb not in VERBS:
+        raise schema.BadRequestError(f"there is no verb {verb!r:.60}")
     unit: Optional[str] = None
-    if verb.on_unit:
+    if verb not in WITHOUT_UNIT:
         try:
             unit = schema.unit(request.get("unit"))
         except schema.BadRequestError:
-            raise schema.BadRequestError(f"{name} needs 'unit', the name of a service unit") from None
-    return verb.act(Host.of(_constants(request)), unit, schema.fields(request, verb.fields))
+            raise schema.BadRequestError(f"{verb} needs 'unit', the name of a service unit") from None
+    host = Host.of(_constants(request))
+    name, fields, act = VERBS[verb]
+    module = importlib.import_module(f"{__package__}.{name}")
+    said: Answer = getattr(module, act)(host, unit, schema.fields(request, getattr(module, fields)))
+    return said
 
 
 def _constants(request: dict[str, Any]) -> Install:
     """Those of the installation; a helper that was only sent along (nothing is installed) is told them."""
     if sys.argv[0] != "-c":
         return load_install()
+    from . import programs
+
     given = request.pop("install", None)
     constants = programs.INSTALL(given) if given is not None else {}
     return Install(**{**constants, "pyz": Paths(constants.get("root", "")).pyz})

@@ -1,21 +1,17 @@
-"""The helper's verbs that change nothing."""
+"""The helper's verbs that tell what is kept and what runs."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from . import build_probe, clock, inspect_process, programs, releases, schema, store
+from . import clock, inspect_process, releases, schema, store
 from .alive import guard_alive
-from .as_user import RunError
 from .context import Answer, Host, RefusalError
-from .paths import PROTO, UnitPaths
+from .paths import UnitPaths
 from .redact import redact_argv, redact_env, redact_text
-from .unit import SystemctlError
 
+NOTHING: schema.Fields = {}
 STATE: schema.Fields = {"limit": schema.maybe(schema.integer(0, 10000), 20)}
 RELEASE: schema.Fields = {"sha": schema.sha}
 INSPECT: schema.Fields = {"env": schema.maybe(schema.many(schema.env_name, 500), ())}
@@ -26,29 +22,6 @@ _PROPERTIES = (
     "TimeoutStopUSec", "StartLimitBurst", "StartLimitIntervalUSec", "WorkingDirectory", "ControlGroup",
     "NeedDaemonReload",
 )  # fmt: skip
-
-
-def hello(host: Host, _unit: None, _fields: Mapping[str, Any]) -> Answer:
-    """Versions and what is wrong with the installation."""
-    installed = programs.sha256(host.paths)
-    return {
-        "versions": {"proto": PROTO},
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "systemd_version": _systemd_version(host),
-        "pyz_sha256": installed,
-        "boot_id": clock.boot_id(),
-        "boottime": clock.boottime(),
-        "uid": os.geteuid(),
-        "install": {
-            "root": host.install.root,
-            "python": host.install.python,
-            "systemctl": host.install.systemctl,
-            "systemd_run": host.install.systemd_run,
-            "journalctl": host.install.journalctl,
-        },
-        "problems": programs.problems(host.paths) if installed else [],
-        "units": host.adopted_units(),
-    }
 
 
 def state(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
@@ -123,27 +96,6 @@ def inspect(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     }
 
 
-def probe_build(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
-    """The flags and the version of the installed engine; asked anew when interpreter or package have changed."""
-    paths = host.paths.unit(unit)
-    cache_file = f"{paths.state}/build.json"
-    process, known = host.running(unit), store.read_json(paths.base)
-    program = known or (process and {"argv": list(process.argv), "cwd": process.cwd})
-    if not program:
-        raise RefusalError("unknown", f"{unit} is not running and not adopted, so its engine is not known")
-    env = process.env if process else {"PATH": os.defpath}
-    user = host.systemctl.show(unit, "User").get("User")
-    try:
-        found = build_probe.probe(program["argv"], program["cwd"], env, user, store.read_json(cache_file))
-    except (build_probe.ProbeError, RunError) as error:
-        raise RefusalError("unknown", str(error)) from None
-    if os.path.isdir(paths.state):
-        # A cache that cannot be kept costs seconds the next time, nothing else.
-        with contextlib.suppress(OSError, store.DiskFull):
-            store.write_json(cache_file, found)
-    return {name: found[name] for name in ("flags", "version", "build", "help_rc", "seconds")}
-
-
 def read_base(paths: UnitPaths) -> dict[str, Any]:
     """The adopted base; refused when its file is gone or broken."""
     found = store.read_json(paths.base)
@@ -182,11 +134,3 @@ def _about(paths: UnitPaths, sha: str | None) -> Answer | None:
 
 def _number(value: str | None) -> int | None:
     return int(value) if value and value.isdigit() else None
-
-
-def _systemd_version(host: Host) -> str | None:
-    try:
-        words = host.systemctl.run("--version").split()
-    except SystemctlError:
-        return None
-    return words[1] if len(words) > 1 else None

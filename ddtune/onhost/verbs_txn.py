@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import arming, clock, drain, ledger, releases, schema
-from .api import Api, ApiError, read_admin_key, read_key
+from . import clock, ledger, releases, schema
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
-from .txn_model import ARMED, TRYING, Txn, to_json
+from .txn_model import TRYING, Txn, to_json
 
 EVIDENCE = schema.many(
     schema.record(
@@ -26,7 +25,6 @@ EVIDENCE = schema.many(
 )
 
 OP: schema.Fields = {"op": schema.op}
-DRAIN: schema.Fields = {"op": schema.op, "drain_s": schema.number(0, 3600)}
 CONFIRM: schema.Fields = {"op": schema.op, "invocation": schema.name}
 FAIL: schema.Fields = {"op": schema.op, "cause": schema.name, "evidence": schema.maybe(EVIDENCE, ())}
 ABORT: schema.Fields = {
@@ -56,37 +54,6 @@ def applied(paths: UnitPaths, make: Callable[[float], Event]) -> Txn:
     return done.txn
 
 
-def arm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """Begins a transaction and answers once its guard is seen alive; without a guard nothing has begun."""
-    paths = host.adopted(unit)
-    draft = arming.draft(host, paths, fields)
-    txn = applied(paths, lambda at: arming.event(draft, at))
-    try:
-        guard = arming.start_guard(host, paths, txn.op)
-    except RefusalError:
-        applied(paths, lambda at: Fail(at, txn.op, "unknown"))
-        raise
-    return {"txn": to_json(txn), "guard": guard, "boottime": clock.boottime()}
-
-
-def drain_requests(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """Lets running requests end for ``drain_s``, then aborts what is left; stable still serves."""
-    paths = host.adopted(unit)
-    txn = _live(paths, fields["op"], (ARMED,), "drained")
-    process = host.running(unit)
-    argv = process.argv if process else ()
-    try:
-        hooked = drain.run_hook(f"{paths.root}/etc/ddtune/{unit}/drain", unit, max(1.0, fields["drain_s"]))
-        api = Api(txn.api_port, read_key(txn.api_key_file, argv))
-        admin = Api(txn.api_port, read_admin_key(txn.api_key_file, argv))
-    except (drain.HookError, ApiError) as error:
-        raise RefusalError("unknown", str(error)) from None
-    waited = drain.wait_idle(api, fields["drain_s"])
-    cut = drain.abort_all(api, admin)
-    applied(paths, lambda at: Mark(at, txn.op, "drained"))
-    return {"cut": cut, "waited_s": round(waited, 3), "hook": hooked}
-
-
 def swap(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """From here on a start of the unit runs the candidate."""
     return {"txn": to_json(applied(host.adopted(unit), lambda at: Swap(at, fields["op"])))}
@@ -95,7 +62,7 @@ def swap(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 def stop(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Stops the unit as systemd stops it, and kills what is left of it after the transaction's limit."""
     paths = host.adopted(unit)
-    txn = _live(paths, fields["op"], TRYING, "stopped")
+    txn = live(paths, fields["op"], TRYING, "stopped")
     begun = clock.boottime()
     host.systemctl.stop(unit)
     killed = not _down(host, unit, txn.stop_timeout_s)
@@ -110,7 +77,7 @@ def stop(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 def start(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Asks systemd to start the unit and does not wait; the start deadline runs from here."""
     paths = host.adopted(unit)
-    _live(paths, fields["op"], TRYING, "started")
+    live(paths, fields["op"], TRYING, "started")
     txn = applied(paths, lambda at: Mark(at, fields["op"], "started"))
     host.systemctl.reset_failed(unit)
     host.systemctl.start(unit)
@@ -163,7 +130,7 @@ def settle(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     return {"txn": to_json(txn)}
 
 
-def _live(paths: UnitPaths, op: str, states: tuple[str, ...], wanted: str) -> Txn:
+def live(paths: UnitPaths, op: str, states: tuple[str, ...], wanted: str) -> Txn:
     """The transaction ``op``, refused unless it stands in one of ``states``."""
     txn = applied(paths, lambda at: Renew(at, op))
     if txn.state not in states:

@@ -1,0 +1,69 @@
+"""The helper's verbs about the host itself: what is installed, and what the installed engine can be told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from . import build_probe, clock, programs, schema, store
+from .as_user import RunError
+from .context import Answer, Host, RefusalError
+from .paths import PROTO
+from .unit import SystemctlError
+
+NOTHING: schema.Fields = {}
+
+
+def hello(host: Host, _unit: None, _fields: Mapping[str, Any]) -> Answer:
+    """Versions and what is wrong with the installation."""
+    installed = programs.sha256(host.paths)
+    return {
+        "versions": {"proto": PROTO},
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "systemd_version": _systemd_version(host),
+        "pyz_sha256": installed,
+        "boot_id": clock.boot_id(),
+        "boottime": clock.boottime(),
+        "uid": os.geteuid(),
+        "install": {
+            "root": host.install.root,
+            "python": host.install.python,
+            "systemctl": host.install.systemctl,
+            "systemd_run": host.install.systemd_run,
+            "journalctl": host.install.journalctl,
+        },
+        "problems": programs.problems(host.paths) if installed else [],
+        "units": host.adopted_units(),
+    }
+
+
+def probe_build(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
+    """The flags and the version of the installed engine; asked anew when interpreter or package have changed."""
+    paths = host.paths.unit(unit)
+    cache_file = f"{paths.state}/build.json"
+    process, known = host.running(unit), store.read_json(paths.base)
+    program = known or (process and {"argv": list(process.argv), "cwd": process.cwd})
+    if not program:
+        raise RefusalError("unknown", f"{unit} is not running and not adopted, so its engine is not known")
+    env = process.env if process else {"PATH": os.defpath}
+    user = host.systemctl.show(unit, "User").get("User")
+    try:
+        found = build_probe.probe(program["argv"], program["cwd"], env, user, store.read_json(cache_file))
+    except (build_probe.ProbeError, RunError) as error:
+        raise RefusalError("unknown", str(error)) from None
+    if os.path.isdir(paths.state):
+        # A cache that cannot be kept costs seconds the next time, nothing else.
+        with contextlib.suppress(OSError, store.DiskFull):
+            store.write_json(cache_file, found)
+    return {name: found[name] for name in ("flags", "version", "build", "help_rc", "seconds")}
+
+
+def _systemd_version(host: Host) -> str | None:
+    try:
+        words = host.systemctl.run("--version").split()
+    except SystemctlError:
+        return None
+    return words[1] if len(words) > 1 else None
