@@ -20,6 +20,8 @@ from ddtune.gate.probe import Probe
 from ddtune.gate.scripts import unexpected
 
 NAME = "detectors"
+# A sound model, too, loops now and then when it goes on with a text greedily: one such answer is not a sign.
+SOFT = frozenset({"loop", "compressibility", "doubled_words", "salad"})
 HEALTHY_ENDS = frozenset({"stop", "length", "eos", "tool_calls"})
 
 _SPECIAL = re.compile(
@@ -89,7 +91,9 @@ def loop(_probe: Probe, answer: Answer) -> str | None:
         length = period
         while length < len(words) and words[-1 - length] == words[-1 - length + period]:
             length += 1
-        if length >= 4 * period and length >= 24 and length > 0.3 * len(words):
+        # Rows of figures repeat themselves by right, to a point.
+        least = 24 if any(char.isalpha() for word in words[-period:] for char in word) else 150
+        if length >= max(4 * period, least) and length > 0.3 * len(words):
             phrase = " ".join(words[-period:][:6])
             return f"the end repeats {phrase!r} {length // period} times"
     return None
@@ -112,7 +116,7 @@ def scripts(probe: Probe, answer: Answer) -> str | None:
     """Letters of scripts that neither the prompt uses nor anybody would expect."""
     found = unexpected(_text(answer), probe.prompt)
     total = sum(found.values())
-    if total >= 4 or len(found) >= 2:
+    if total >= 4 or len(found) >= 3:
         names = ", ".join(sorted(found))
         return f"{total} letters of unexpected script ({names})"
     return None
@@ -230,9 +234,15 @@ def quirks(probes: Iterable[Probe], answers: Iterable[Answer]) -> frozenset[tupl
 
 
 def judge(pairs: Sequence[tuple[Probe, Answer]], quirks: Collection[tuple[str, str]]) -> CheckResult:
-    """The verdict over all answers of a stage: one finding is enough, a missing answer makes it inconclusive."""
+    """The verdict over all answers of a stage.
+
+    One finding is enough, but for a ``SOFT`` one in a continuation, which takes two answers. A missing answer
+    makes it inconclusive.
+    """
     found = [(probe, finding) for probe, answer in pairs for finding in findings(probe, answer, quirks)]
-    if found:
+    hard = [one for one in found if one[1].detector not in SOFT or one[0].family != "continue"]
+    if hard or len({probe.id for probe, _ in found}) > 1:
+        found = hard or found
         hit = len({probe.id for probe, _ in found})
         return CheckResult(
             NAME, Verdict.FAIL, f"{found[0][1].text} ({hit} of {len(pairs)} answers)", cause="garbage_output"

@@ -16,7 +16,7 @@ from ddtune.gate.model import Answer, CheckResult, Verdict
 
 NAME = "verbatim_copy"
 GROSS = 0.5
-MEAN_MARGIN = 0.03
+MEAN_MARGIN = 0.02
 INEXACT_SHARE = 0.05
 # Stable's mean under this is no copying at all: there is nothing to hold a candidate to, and stable is in doubt itself.
 LEAST = 0.5
