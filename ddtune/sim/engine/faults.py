@@ -1,0 +1,106 @@
+"""Which faults one start has, from its axes and the scenario; decisions only."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ddtune.sim.engine.axes import Axes
+
+LARGE_REPLAY = 8
+SETTLED_S = 2.0
+SCENARIOS = (
+    "hang", "slow_start", "crash_after", "bad_exit", "port_late", "garbage", "empty", "wrong", "accept_one",
+    "oom_graphs", "oom_weights",
+)  # fmt: skip
+_CONDITION = re.compile(r"@(\w+)(>=|<=|==|!=|>|<)([\w.]+):(.*)")
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Faults:
+    """``replay`` is ``illegal_access`` or ``cublas``, raised by a graph replay of at least ``replay_running`` requests.
+
+    ``output`` is what answers are made of: right, garbage, empty or wrong. ``accept`` overrides the accept length.
+    ``start`` is a start that fails: slow_start, bad_exit, oom_weights or oom_graphs. Times are own seconds.
+    """
+
+    replay: str | None = None
+    replay_running: int = 1
+    output: str = "right"
+    accept: float | None = None
+    hang_after: int | None = None
+    crash_after_s: float | None = None
+    start: str | None = None
+    port_late_s: float = 0.0
+
+    def breaks(self, axes: Axes, running: int, since_ready_s: float | None) -> bool:
+        """Whether a decode pass of ``running`` requests ends the engine; ``since_ready_s`` is None in warm-up."""
+        if self.replay is None or running < self.replay_running or not axes.in_graph(running):
+            return False
+        if self.replay == "cublas":
+            return True
+        return since_ready_s is not None and since_ready_s >= SETTLED_S
+
+
+def faults(axes: Axes, gpu: str, scenario: str) -> Faults:
+    """The faults of a start with ``axes`` on ``gpu``. Raises ValueError on an unknown scenario."""
+    found = _recorded(axes, gpu)
+    for part in filter(None, (text.strip() for text in scenario.split(","))):
+        name = part
+        if part.startswith("@"):
+            matched = _CONDITION.fullmatch(part)
+            if not matched:
+                raise ValueError(f"DDTUNE_SIM_SCENARIO: {part!r} is not @AXIS>=VALUE:SCENARIO")
+            axis, compare, wanted, name = matched.groups()
+            if not _holds(axes, axis, compare, wanted):
+                continue
+        found = _add(found, name)
+    return found
+
+
+def _recorded(axes: Axes, gpu: str) -> Faults:
+    """What was seen on eight B300s: the tree's verify under captured graphs breaks above budget 8."""
+    if gpu != "b300" or axes.algorithm != "DDTREE" or not axes.graphs or axes.budget < 9:
+        return Faults()
+    if axes.budget < 24:
+        return Faults(replay="illegal_access", replay_running=LARGE_REPLAY)
+    if axes.budget < 48:
+        return Faults(output="garbage", accept=1.0)
+    return Faults(replay="cublas")
+
+
+def _add(found: Faults, scenario: str) -> Faults:
+    name, _, value = scenario.partition(":")
+    match name:
+        case "hang":
+            return replace(found, hang_after=int(value or 1))
+        case "crash_after":
+            return replace(found, crash_after_s=float(value or 10))
+        case "port_late":
+            return replace(found, port_late_s=float(value or 120))
+        case "garbage":
+            return replace(found, output="garbage", accept=1.0)
+        case "empty" | "wrong":
+            return replace(found, output=name)
+        case "accept_one":
+            return replace(found, accept=1.0)
+        case "slow_start" | "bad_exit" | "oom_weights" | "oom_graphs":
+            return replace(found, start=name)
+    raise ValueError(f"DDTUNE_SIM_SCENARIO: {name!r} is none of {', '.join(SCENARIOS)}")
+
+
+def _holds(axes: Axes, axis: str, compare: str, wanted: str) -> bool:
+    if axis not in Axes.__dataclass_fields__:
+        raise ValueError(f"DDTUNE_SIM_SCENARIO: {axis!r} is not an axis")
+    value = getattr(axes, axis)
+    if isinstance(value, bool):
+        return _COMPARE[compare](value, wanted.lower() in ("on", "true", "1"))
+    if axis == "algorithm":
+        return _COMPARE[compare]((value or "none").lower(), wanted.lower())
+    return _COMPARE[compare](value or 0, float(wanted))

@@ -1,0 +1,101 @@
+"""One generation seen from the API: wait for it, stream it, write its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ddtune.sim.engine.engine import Engine
+from ddtune.sim.engine.meta import meta_info
+from ddtune.sim.engine.params import Ask
+from ddtune.sim.engine.vocabulary import EOS_ID, dice, token_id
+
+CHUNK_REAL_S = 0.05
+
+
+class Generation:
+    """A submitted request. A client that goes away cancels the wait, which aborts the request."""
+
+    def __init__(self, engine: Engine, ask: Ask) -> None:
+        self.engine, self.ask = engine, ask
+        self.job = engine.submit(ask)
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that ended it, if one did."""
+        return self.ask.stops[0] if self.ask.stops and self.job.ended else None
+
+    def text(self, produced: int, begin: int = 0) -> str:
+        """The text of the tokens from ``begin`` up to ``produced``."""
+        return "".join((self.job.texts or ())[begin:produced])
+
+    def ids(self, produced: int) -> list[int]:
+        """The ids of the first ``produced`` tokens, the end token among them."""
+        texts = self.job.texts or ()
+        ids = [token_id(text) for text in texts[:produced]]
+        return ids + [EOS_ID] * (produced - len(ids))
+
+    async def wait(self) -> None:
+        """Until the generation has ended."""
+        job = self.job
+        assert job.done is not None
+        try:
+            # Shielded, because a cancelled waiter must not cancel what the batch will resolve.
+            await asyncio.shield(job.done)
+        except asyncio.CancelledError:
+            self.engine.abort(lambda other: other is job)
+            raise
+
+    async def whole(self) -> dict[str, Any]:
+        """The final answer of ``/generate``."""
+        await self.wait()
+        return self.body(self.job.produced)
+
+    def body(self, produced: int) -> dict[str, Any]:
+        """The answer of ``/generate`` with ``produced`` tokens."""
+        info = meta_info(self.engine, self.job, produced, self.stopped_by)
+        ids = self.ids(produced)
+        if self.ask.logprob:
+            info |= _logprobs(ids, self.ask.top_logprobs)
+        return {"text": self.text(produced), "output_ids": ids, "meta_info": info}
+
+
+async def chunks(made: Generation) -> AsyncIterator[int]:
+    """How many tokens there are, each time that there are more; the last one when the generation has ended."""
+    job = made.job
+    assert job.first is not None
+    assert job.done is not None
+    shown = 0
+    try:
+        await asyncio.shield(job.first)
+        while job.finished is None:
+            made.engine.look()
+            produced = made.engine.batch.progress(job)
+            if produced > shown and job.finished is None:
+                shown = produced
+                yield produced
+            await asyncio.wait([job.done], timeout=CHUNK_REAL_S)
+    except (asyncio.CancelledError, GeneratorExit):
+        made.engine.abort(lambda other: other is job)
+        raise
+    yield job.produced
+
+
+def sse(value: Any) -> bytes:
+    """One server-sent event."""
+    return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+
+
+def _logprobs(ids: list[int], top: int) -> dict[str, Any]:
+    """Log probabilities as sharp as a greedy model's mostly are."""
+    values = [-0.001 - (dice("logprob", one) % 1000) / 2500 for one in ids]
+    entries = [[value, one, None] for value, one in zip(values, ids, strict=True)]
+    others = [[[value, one, None], *([value - 1.5 - rank, one + 1 + rank, None] for rank in range(top - 1))] for value, one, _ in entries]  # fmt: skip  # noqa: E501 (one literal)
+    return {
+        "input_token_logprobs": [],
+        "output_token_logprobs": entries,
+        "output_token_logprobs_length": len(entries),
+        **({"input_top_logprobs": [], "output_top_logprobs": others} if top else {}),
+    }
