@@ -135,7 +135,8 @@ def restoring(txn: Txn, event: ev.Restoring) -> Step:
 
 
 def restored(txn: Txn, event: ev.Restored) -> Step:
-    if txn.state not in (ROLLED_BACK, HOST_ACTION_REQUIRED) or txn.settled:
+    checking = txn.restore is not None and txn.restore.phase == "check"
+    if txn.state not in (ROLLED_BACK, HOST_ACTION_REQUIRED) or txn.settled or not checking:
         return wrong_state(txn, "restored")
     return _settled(txn, event.at, serving=event.at)
 
