@@ -165,10 +165,9 @@ class Hub:
         wait_s = FIRST_WAIT_S
         while True:
             try:
-                async with connect(target_of(self._config)) as conn:
-                    async with aclosing(self._lines(conn)) as lines:
-                        async for _ in lines:
-                            wait_s = FIRST_WAIT_S
+                async with connect(target_of(self._config)) as conn, aclosing(self._lines(conn)) as lines:
+                    async for _ in lines:
+                        wait_s = FIRST_WAIT_S
             except Unreachable as error:
                 refused = error.cause in REFUSED
                 state = "refused" if refused else "lost"
