@@ -108,11 +108,8 @@ class EmbeddedHost:
                     return
             await asyncio.sleep(0.02)
 
-    async def install(self, pyz: bytes, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Installs the on-host programs, by themselves, and hands them ``request``; returns their last answer.
-
-        Raises HostError where one of them refuses.
-        """
+    async def install(self, pyz: bytes) -> dict[str, Any]:
+        """Has the on-host programs in ``pyz`` install themselves; returns their answer. Raises HostError."""
         bin_folder = self.root / "usr/bin"
         constants = {
             "proto": 1,
@@ -127,9 +124,11 @@ class EmbeddedHost:
         payload = {"proto": 1, "verb": "install", "pyz_b64": base64.b64encode(pyz).decode(), "install": constants}
         answer = await self._ask([sys.executable, "-I", str(loaded), "install"], payload)
         loaded.unlink()
-        if request is not None:
-            answer = await self._ask([f"{self.root}/usr/local/libexec/ddtune-host"], request)
         return answer
+
+    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Hands one request to the installed helper; returns its answer. Raises HostError where it refuses."""
+        return await self._ask([f"{self.root}/usr/local/libexec/ddtune-host"], request)
 
     async def _ask(self, argv: Sequence[str], payload: Mapping[str, Any]) -> dict[str, Any]:
         code, out, err = await self.exec(argv, json.dumps(payload).encode())

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from ddtune.sim import control, kernel, layout, procs
@@ -33,6 +33,26 @@ async def _first_start(root: Path, supervisor: Supervisor) -> None:
     supervisor.reload()
 
 
+@contextlib.asynccontextmanager
+async def services(root: Path) -> AsyncIterator[Supervisor]:
+    """The service manager and its journal, answering the stand-ins; every process below this one ends with the block."""
+    journal = Journal(layout.journal_file(root), "b300")
+    kernel.watch(journal)
+    supervisor = Supervisor(root, journal, layout.journal_socket(root), layout.service_env(root))
+    loop = asyncio.get_running_loop()
+    streams = await loop.create_unix_server(lambda: Stream(journal), layout.journal_socket(root))
+    requests = await control.serve(layout.supervisor_socket(root), supervisor, journal)
+    try:
+        yield supervisor
+    finally:
+        requests.close()
+        streams.close()
+        procs.purge()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(supervisor.end(), 2)
+        journal.close()
+
+
 async def run(root: Path, api_port: int, settings: Settings, ready: Callable[[int], None]) -> None:
     """Serves until it is told to end."""
     loop = asyncio.get_running_loop()
@@ -48,30 +68,19 @@ async def run(root: Path, api_port: int, settings: Settings, ready: Callable[[in
     loop.add_reader(0, input_moved)
     layout.make(root, settings, api_port)
     children = Children()
-    journal = Journal(layout.journal_file(root), "b300")
-    kernel.watch(journal)
-    supervisor = Supervisor(root, journal, layout.journal_socket(root), layout.service_env(root))
-    streams = await loop.create_unix_server(lambda: Stream(journal), layout.journal_socket(root))
-    requests = await control.serve(layout.supervisor_socket(root), supervisor, journal)
-    first = asyncio.create_task(_first_start(root, supervisor))
-    # The service starts while the SSH library is being read, which is the longer part of the host's own start.
-    await asyncio.sleep(0)
-    from ddtune.sim import server
+    async with services(root) as supervisor:
+        first = asyncio.create_task(_first_start(root, supervisor))
+        # The service starts while the SSH library is being read, which is the longer part of the host's own start.
+        await asyncio.sleep(0)
+        from ddtune.sim import server
 
-    keys = server.Keys(root)
-    keys.make()
-    sshd = await server.serve(keys, layout.USER, children, layout.session_env(root))
-    await first
-    ready(sshd.get_port())
-    try:
+        keys = server.Keys(root)
+        keys.make()
+        sshd = await server.serve(keys, children, layout.session_env(root))
+        await first
+        ready(sshd.get_port())
         await asked.wait()
-    finally:
-        for listener in (sshd, requests, streams):
-            listener.close()
-        procs.purge()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(supervisor.end(), 2)
-        journal.close()
+        sshd.close()
 
 
 def main() -> None:

@@ -69,11 +69,16 @@ def session_env(root: Path) -> dict[str, str]:
     return {**service_env(root), "HOME": home, "USER": USER, "LOGNAME": USER, "SHELL": "/bin/sh"}
 
 
-def make(root: Path, settings: Settings, api_port: int) -> None:
-    """Lays the folder out."""
+def make_bare(root: Path) -> None:
+    """The folder with its programs and without a service."""
     for name in _FOLDERS:
         (root / name).mkdir(parents=True, exist_ok=True)
     _stand_ins(root)
+
+
+def make(root: Path, settings: Settings, api_port: int) -> None:
+    """Lays the folder out."""
+    make_bare(root)
     (root / "etc/systemd/system" / UNIT).write_text(unit_file(root, settings, api_port))
     drop_in = warm_drop_in(root)
     drop_in.parent.mkdir()
@@ -97,14 +102,14 @@ def unit_file(root: Path, settings: Settings, api_port: int) -> str:
         "[Service]\nType=simple\n"
         + "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in env.items())
         + f"WorkingDirectory={root}/root\n"
-        + f"ExecStart={' '.join(quoted(word) for word in argv)}\n"
+        + f"ExecStart={' '.join(quoted(word.replace('$', '$$')) for word in argv)}\n"
         + "Restart=always\nRestartSec=2\nTimeoutStopSec=90\n\n[Install]\nWantedBy=multi-user.target\n"
     )
 
 
 def quoted(word: str) -> str:
     """A word as a unit file takes it."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if any(char.isspace() or char in "\"'\\" for char in word) else escaped
 
 

@@ -163,8 +163,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
 
 
 class _Server(asyncssh.SSHServer):
-    def __init__(self, user: str, children: Children, env: Mapping[str, str]) -> None:
-        self._user = user
+    def __init__(self, children: Children, env: Mapping[str, str]) -> None:
         self._children = children
         self._env = env
         self._peer = ""
@@ -207,12 +206,12 @@ class Keys:
         self.known_hosts.write_text(f"[127.0.0.1]:{port} {kind} {key}\n")
 
 
-async def serve(keys: Keys, user: str, children: Children, env: Mapping[str, str]) -> asyncssh.SSHAcceptor:
+async def serve(keys: Keys, children: Children, env: Mapping[str, str]) -> asyncssh.SSHAcceptor:
     """Listens on a free port of the loopback interface; commands get ``env`` and start in its HOME."""
     server = await asyncssh.listen(
         "127.0.0.1",
         0,
-        server_factory=lambda: _Server(user, children, env),
+        server_factory=lambda: _Server(children, env),
         server_host_keys=[keys.host_key],
         authorized_client_keys=str(keys.authorized),
         encoding=None,

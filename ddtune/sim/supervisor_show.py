@@ -40,9 +40,6 @@ def _state(config: Config) -> str:
     return "enabled" if config.wanted else "static"
 
 
-_WITH_PROCESSES: frozenset[str] = frozenset(
-    {"running", "start", "start-pre", "stop-sigterm", "stop-sigkill", "stop-post"}
-)
 Row = Callable[[Service, bool], str | list[str]]
 
 PROPERTIES: dict[str, Row] = {
@@ -64,7 +61,8 @@ PROPERTIES: dict[str, Row] = {
     "ExecStartPre": lambda s, _: [_exec(command, None) for command in s.config.start_pre],
     "ExecStart": lambda s, _: [_exec(command, s) for command in s.config.start],
     "ExecStopPost": lambda s, _: [_exec(command, None) for command in s.config.stop_post],
-    "ControlGroup": lambda s, _: f"/system.slice/{s.config.name}" if s.sub in _WITH_PROCESSES else "",
+    # None here, and a real unit of this name on the same machine must not be taken for it.
+    "ControlGroup": lambda *_: "",
     "Delegate": lambda *_: "no",
     "MemoryCurrent": lambda *_: "[not set]",
     "Environment": lambda s, _: " ".join(_quoted(f"{key}={value}") for key, value in s.config.environment),
