@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 AxisValue = bool | int | float | str
 
+NO_SPECULATION = "none"
+"""The algorithm without speculation."""
+
 
 @dataclass(frozen=True)
 class GateSizes:
@@ -42,6 +45,79 @@ class Profile:
     expect: Expect = Expect()
     gate: GateSizes = GateSizes()
     description: str = ""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one value of an axis is to a build: ``{value}`` stands for the value itself.
+
+    ``drop`` names flags that must be absent, as ``--flag`` or, with one value only, as ``--flag=value``.
+    """
+
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A knob in one dialect.
+
+    ``spellings`` are for any value, the newest build's first; ``values`` are for one value each, by ``value_key``;
+    ``also`` are further signs, by value, by which a running argv is read back; ``default`` is the value when nothing is
+    said.
+    """
+
+    name: str
+    spellings: tuple[Setting, ...] = ()
+    values: Mapping[str, Setting] = field(default_factory=dict)
+    also: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
+    default: AxisValue | None = None
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one family of builds spells the axes.
+
+    ``match_flags`` must all be known to a build of it; ``spec_flags`` and ``spec_env`` are all dropped when the
+    algorithm is ``none``; ``lacks`` names, for an axis that it cannot express, the flag that the build would need.
+    """
+
+    name: str
+    axes: Mapping[str, Axis] = field(default_factory=dict)
+    match_flags: tuple[str, ...] = ()
+    spec_flags: tuple[str, ...] = ()
+    spec_env: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+
+    @property
+    def env_names(self) -> tuple[str, ...]:
+        """Every variable of the environment that an axis sets, unsets or is read from."""
+        settings = [setting for axis in self.axes.values() for setting in settings_of(axis)]
+        names = [name for setting in settings for name in (*setting.env, *setting.unset)]
+        return tuple(dict.fromkeys([*names, *self.spec_env]))
+
+
+def settings_of(axis: Axis) -> tuple[Setting, ...]:
+    """All settings of an axis, those that are only read back too."""
+    return (*axis.spellings, *axis.values.values(), *(setting for found in axis.also.values() for setting in found))
+
+
+def value_key(value: AxisValue) -> str:
+    """A value as a key of ``Axis.values``: ``true``, ``ddtree``, ``8``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a lint found in a profile; ``blocks`` when the engine would not start, or not as the profile says."""
+
+    text: str
+    blocks: bool = False
+    cause: str | None = None
+    forceable: bool = False
 
 
 @dataclass(frozen=True)

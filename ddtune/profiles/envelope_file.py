@@ -1,0 +1,62 @@
+"""The shipped envelope's file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ddtune.profiles.envelope import Entry
+from ddtune.profiles.schema import Name, Value
+
+
+class CausesFile(BaseModel):
+    """The cause seen at each value of one axis, ``axis``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, str] = Field(init=False)
+
+    axis: Name
+
+
+class RegionFile(BaseModel):
+    """A region that is known to be bad."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    arch: Annotated[str, Field(pattern=r"^sm_[0-9]+[a-z]?$")]
+    dialect: str
+    build: str
+    entered: str
+    confidence: str
+    evidence: str
+    when: Annotated[dict[Name, Value], Field(min_length=1)]
+    causes: CausesFile
+
+    def entry(self) -> Entry:
+        """As an entry."""
+        causes = {int(value): cause for value, cause in (self.causes.__pydantic_extra__ or {}).items()}
+        return Entry(
+            arch=self.arch,
+            build=self.build,
+            when=dict(self.when),
+            bad=True,
+            evidence=self.evidence,
+            at=self.entered,
+            confidence=self.confidence,
+            dialect=self.dialect,
+            causes=causes,
+            cause_axis=self.causes.axis,
+        )
+
+
+class EnvelopeFile(BaseModel):
+    """All regions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    region: tuple[RegionFile, ...]
+
+    def entries(self) -> list[Entry]:
+        """As entries."""
+        return [region.entry() for region in self.region]

@@ -1,0 +1,112 @@
+"""What is wrong or odd with a profile, before anything is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from ddtune.config.names import did_you_mean
+from ddtune.profiles.argv import last_values, pieces
+from ddtune.profiles.axes import speculative_axes
+from ddtune.profiles.errors import UnsupportedAxis
+from ddtune.profiles.model import NO_SPECULATION, Base, Dialect, Profile, Remark
+from ddtune.profiles.resolve import resolve
+
+_BLOCK_FLAGS = ("--speculative-dflash-block-size", "--speculative-num-draft-tokens")
+
+
+def lint(
+    profile: Profile, dialect: Dialect, flags: Collection[str] | None = None, base: Base | None = None
+) -> list[Remark]:
+    """Remarks on ``profile`` for a build of ``dialect`` with ``flags`` and, where it is given, on ``base``."""
+    found = [*_unknown_axes(profile, dialect), *_contradictions(profile, dialect), *_ranges(profile)]
+    try:
+        release = resolve(base or Base((), "/"), profile, dialect, flags)
+    except UnsupportedAxis as error:
+        told = any(remark.cause == "unsupported_axis" for remark in found)
+        return [*found, *([] if told else [Remark(str(error), True, "unsupported_axis")])]
+    found += _foreign_flags(profile, flags)
+    if profile.axes.get("algorithm") == "ddtree":
+        found += _tree(profile, release.argv, base is not None)
+    if base is not None:
+        found += _base(base, profile, dialect, flags)
+    return found
+
+
+def _unknown_axes(profile: Profile, dialect: Dialect) -> Iterator[Remark]:
+    for axis in profile.axes:
+        known = axis in dialect.axes or axis in dialect.lacks
+        if not known and not (axis == "algorithm" and profile.axes[axis] == NO_SPECULATION):
+            near = did_you_mean(axis, dialect.axes)
+            yield Remark(f"the dialect {dialect.name} knows no axis {axis!r}{near}", True, "unsupported_axis")
+
+
+def _contradictions(profile: Profile, dialect: Dialect) -> Iterator[Remark]:
+    axes = profile.axes
+    if axes.get("symm_mem") is True and axes.get("nvls") is False:
+        yield Remark("symm_mem turns NVLS on in the engine, so nvls = false cannot hold beside it", True, "bad_flags")
+    if axes.get("algorithm") == NO_SPECULATION:
+        for axis in speculative_axes(dialect):
+            if axis in axes:
+                yield Remark(f"{axis} says nothing without speculation and is left out")
+    speculates = axes.get("algorithm", NO_SPECULATION) != NO_SPECULATION
+    if speculates and axes.get("symm_mem") is True and axes.get("graphs") is not False:
+        yield Remark("symmetric memory with speculation under CUDA graphs is known to give wrong text without an error")
+    if axes.get("algorithm") == "ddtree" and axes.get("overlap") is True:
+        yield Remark("DDTree switches the overlap schedule off by itself, so overlap = true does nothing")
+
+
+def _ranges(profile: Profile) -> Iterator[Remark]:
+    for axis in ("budget", "topk", "draft_window", "graph_max_batch", "max_running"):
+        value = profile.axes.get(axis)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            yield Remark(f"{axis} must be a whole number from 1, not {value!r}", True, "bad_flags")
+
+
+def _foreign_flags(profile: Profile, flags: Collection[str] | None) -> Iterator[Remark]:
+    for piece in pieces(profile.args):
+        if flags and piece.flag and piece.flag not in flags:
+            near = did_you_mean(piece.flag, flags)
+            yield Remark(f"this build has no {piece.flag}{near}, which the profile's args ask for", True, "bad_flags")
+
+
+def _tree(profile: Profile, argv: Sequence[str], whole: bool) -> Iterator[Remark]:
+    page = _number(argv, "--page-size")
+    if page is not None and page != 1:
+        yield Remark(f"DDTree needs --page-size 1, not {page}", True, "bad_flags")
+    if last_values(argv, "--speculative-use-rejection-sampling") is not None:
+        yield Remark("DDTree does not work with --speculative-use-rejection-sampling", True, "bad_flags")
+    drafts = ("--speculative-draft-model-path", "--speculative-draft-model")
+    if whole and all(last_values(argv, flag) is None for flag in drafts):
+        yield Remark(f"DDTree needs a draft model: put {drafts[0]} into the profile's args", True, "bad_flags")
+    budget = profile.axes.get("budget")
+    block = next((number for flag in _BLOCK_FLAGS if (number := _number(argv, flag)) is not None), None)
+    if not isinstance(budget, int) or block is None:
+        return
+    if budget <= block - 1:
+        yield Remark(f"budget {budget} with a block of {block} is a plain chain, not a tree")
+    elif block != budget + 1:
+        yield Remark(
+            f"budget {budget} verifies {budget + 1} rows and --speculative-num-draft-tokens is {block}: a build that sizes "
+            "its graph's buffers by the latter reads beyond them"
+        )
+
+
+def _base(base: Base, profile: Profile, dialect: Dialect, flags: Collection[str] | None) -> Iterator[Remark]:
+    used = [piece.flag for piece in pieces(base.argv) if piece.flag]
+    if "--config" in used:
+        yield Remark("the service also reads a --config file, which may set flags that a profile thinks absent")
+    if "graphs" in profile.axes and "--cuda-graph-config" in used:
+        yield Remark("--cuda-graph-config counts before every other graph flag, so the axis graphs may not hold")
+    if profile.axes.get("algorithm") == NO_SPECULATION:
+        for flag in used:
+            if flag.startswith("--spec") and flag not in dialect.spec_flags:
+                yield Remark(f"{flag} looks speculative, is unknown to the dialect {dialect.name} and stays")
+    for flag in used:
+        longer = [known for known in flags or () if known.startswith(flag) and known != flag]
+        if flag.startswith("--") and longer and flag not in (flags or ()):
+            yield Remark(f"{flag} is an abbreviation ({', '.join(longer[:3])}); its meaning may change with the build")
+
+
+def _number(argv: Sequence[str], flag: str) -> int | None:
+    values = last_values(argv, flag)
+    return int(values[0]) if values and values[0].isascii() and values[0].isdigit() else None
