@@ -67,11 +67,15 @@ def _judged(state: State) -> State:
     found = classify(state.since_start, by_pci(state.gpus))
     if found is None:
         return state
-    begin = state.since_start[0].at
-    others = tuple(one for one in state.incidents if not _same(one, found, begin))
+    others = tuple(one for one in state.incidents if not _same(one, found, run_began(state)))
     return replace(state, incidents=(*others, found)[-INCIDENTS_KEPT:])
 
 
-def _same(known: Incident, found: Incident, begin: float) -> bool:
+def run_began(state: State) -> float | None:
+    """When the present run wrote its first line, by the host's clock; None when no line of it is known."""
+    return next((line.at for line in state.since_start if line.source == "unit"), None)
+
+
+def _same(known: Incident, found: Incident, begin: float | None) -> bool:
     # Later lines of a run may name the reason of a death better, and then the cause moves.
-    return known.at == found.at or (known.at >= begin and found.at >= begin)
+    return known.at == found.at or (begin is not None and known.at >= begin and found.at >= begin)

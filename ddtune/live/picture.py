@@ -7,6 +7,7 @@ from typing import Any
 
 from ddtune.engine.model import EngineReading
 from ddtune.live.health import Facts, word
+from ddtune.live.journal import run_began
 from ddtune.live.snapshot import Ages, ServiceReading, Snapshot
 from ddtune.live.standing import standing
 from ddtune.live.state import State
@@ -38,7 +39,7 @@ def snapshot(state: State, now: float) -> Snapshot:
 def facts(state: State, now: float) -> Facts:
     """What the word for the service's health rests on at ``now``."""
     props = _mapping(state.unit.get("props"))
-    begin = state.since_start[0].at if state.since_start else None
+    begin = run_began(state)
     served = any(line.kind in _SERVED for line in state.since_start)
     reading = state.engine.reading
     return Facts(

@@ -75,8 +75,12 @@ def _grew(before: EngineReading | None, now: EngineReading, name: str) -> bool:
     return old is not None and new is not None and new > old
 
 
-def _loads(state: State, line: Mapping[str, Any], _received_at: float) -> State:
-    return replace(state, engine=replace(state.engine, loads=read_loads(line.get("body"))))
+def _loads(state: State, line: Mapping[str, Any], received_at: float) -> State:
+    engine = replace(state.engine, loads=read_loads(line.get("body")))
+    if engine.loads and not engine.scrapes:
+        # Without --enable-metrics this is all there is.
+        engine = replace(engine, reading=reading(None, Scrape(received_at), loads=engine.loads), at=received_at)
+    return replace(state, engine=engine)
 
 
 def _ready(state: State, line: Mapping[str, Any], received_at: float) -> State:

@@ -64,7 +64,7 @@ class Api:
 
     def _loads(self) -> list[dict[str, Any]]:
         status, body = self._get(_LOADS, self._authorization())
-        if status in (401, 403):
+        if status in (401, 403) and self._argv():
             self._say("key", "the service wants an API key: set api_key_file to a file that this login can read.")
         try:
             loads = json.loads(body) if status == 200 else None

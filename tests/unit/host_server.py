@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,13 @@ class Server:
     port: int
     known_hosts: Path
     identity: Path
+    connections: set[asyncssh.SSHServerConnection] = field(default_factory=set)
+
+    async def drop_all(self) -> None:
+        """Break every connection without a word."""
+        for connection in tuple(self.connections):
+            connection.abort()
+            await connection.wait_closed()
 
     def target(self, **changed: object) -> Target:
         values = {"host": "127.0.0.1", "port": self.port, "user": "ops", "name": "box"}
@@ -34,11 +41,18 @@ async def serve(folder: Path) -> AsyncIterator[Server]:
     client_key.write_private_key(str(identity))
     identity.chmod(0o600)
     authorized = asyncssh.import_authorized_keys(client_key.export_public_key().decode())
+    connections: set[asyncssh.SSHServerConnection] = set()
+
+    class Watching(asyncssh.SSHServer):
+        def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+            connections.add(conn)
+
     server = await asyncssh.listen(
         "127.0.0.1",
         0,
         server_host_keys=[host_key],
         authorized_client_keys=authorized,
+        server_factory=Watching,
         process_factory=_run,
         encoding=None,
     )
@@ -46,7 +60,7 @@ async def serve(folder: Path) -> AsyncIterator[Server]:
     known_hosts = folder / "known_hosts"
     known_hosts.write_text(f"[127.0.0.1]:{port} {host_key.export_public_key().decode()}")
     try:
-        yield Server(port, known_hosts, identity)
+        yield Server(port, known_hosts, identity, connections)
     finally:
         server.close()
         await server.wait_closed()
