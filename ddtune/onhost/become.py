@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from . import choose, releases, store
+from . import store
 from .paths import Paths, UnitPaths, load_install
 
 
@@ -15,25 +15,27 @@ def main(args: list[str]) -> int:
     """Never returns where the engine could be executed; 1 otherwise."""
     paths = Paths(load_install().root).unit(args[0])
     try:
-        release = chosen(paths, os.environ.get("INVOCATION_ID", ""))
-        become(release)
-    except (releases.ReleaseError, OSError) as error:
+        become(chosen(paths, os.environ.get("INVOCATION_ID", "")) or _stable(paths))
+    except OSError as error:
         print(f"<3>ddtune: {args[0]} cannot be started: {error}", file=sys.stderr)
     return 1
 
 
-def chosen(paths: UnitPaths, invocation: str) -> dict[str, Any]:
-    """What was chosen for the start ``invocation``; stable when nothing was chosen for exactly that one."""
+def chosen(paths: UnitPaths, invocation: str) -> dict[str, Any] | None:
+    """What was chosen for exactly the start ``invocation``, or None."""
     found = store.read_json(paths.chosen)
-    if found and invocation and found.get("invocation") == invocation:
-        try:
-            releases.check(found)
-            return found
-        except releases.ReleaseError as error:
-            print(f"<3>ddtune: {paths.chosen} cannot be used: {error}", file=sys.stderr)
-    else:
-        print(f"<4>ddtune: nothing was chosen for this start of {paths.unit}; it runs stable", file=sys.stderr)
-    return choose.stable_release(paths)[1]
+    return found if found and invocation and found.get("invocation") == invocation else None
+
+
+def _stable(paths: UnitPaths) -> dict[str, Any]:
+    # Imported here, since every start waits for this program.
+    from . import choose, releases
+
+    print(f"<4>ddtune: nothing was chosen for this start of {paths.unit}; it runs stable", file=sys.stderr)
+    try:
+        return choose.stable_release(paths)[1]
+    except releases.ReleaseError as error:
+        raise OSError(str(error)) from error
 
 
 def environment(release: dict[str, Any], block: bytes) -> dict[bytes, bytes]:

@@ -8,9 +8,10 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from . import clock, fatal, late, ledger, store
+from . import clock, fatal, late, store
 from .journal import parse
 from .paths import Install, Paths, UnitPaths, load_install
+from .shout import shout
 from .unit import Systemctl, SystemctlError
 
 KEPT = 8
@@ -26,7 +27,7 @@ def main(args: list[str]) -> int:
         if not record["asked"] and not hardware(install, paths) and late.mark_ended(paths, record):
             print(f"ddtune: {paths.unit} ended unasked in its probation", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 (a fault of ddtune must not fail the service)
-        ledger.shout(f"{args[0]}: ended failed ({error})")
+        shout(f"{args[0]}: ended failed ({error})")
         return 1
     return 0
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import clock, ledger, releases, store
+from . import clock, releases, store
 from .paths import UnitPaths
-from .txn import TxnError, busy
 
 
 def probation(paths: UnitPaths) -> dict[str, Any] | None:
@@ -29,10 +28,8 @@ def mark_ended(paths: UnitPaths, record: dict[str, Any]) -> bool:
 
 def transacting(paths: UnitPaths) -> bool:
     """A transaction is not settled, so that the guard answers for the service."""
-    try:
-        return busy(ledger.load(paths))
-    except TxnError:
-        return False
+    found = store.read_json(paths.txn)
+    return found is not None and not found.get("settled")
 
 
 def go_to_previous(paths: UnitPaths) -> str | None:

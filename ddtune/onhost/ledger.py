@@ -7,7 +7,6 @@ left open is rolled forward by whoever comes next.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from . import clock, releases, store
 from .paths import UnitPaths
+from .shout import shout
 from .txn import (
     COMMITTED,
     COMMITTING,
@@ -201,10 +201,3 @@ def history_line(txn: Txn, record: Record) -> dict[str, Any]:
         "evidence": [dict(entry) for entry in txn.evidence],
         "text": record.text,
     }
-
-
-def shout(text: str) -> None:
-    """Say ``text`` where somebody at the host sees it: the journal at crit, and the console."""
-    print(f"<2>ddtune: {text}", file=sys.stderr, flush=True)
-    with suppress(OSError), open("/dev/console", "w", encoding="utf-8") as console:
-        console.write(f"\r\nddtune: {text}\r\n")

@@ -76,7 +76,23 @@ def end(txn: Txn, text: str = "") -> ev.Record:
     """The one line that closes the op in the history."""
     outcome = txn.state.lower()
     event = "aborted" if txn.cause == "aborted" and txn.state == ROLLED_BACK else outcome
-    return ev.Record(event, outcome, txn.cause, text or txn.action or "")
+    return ev.Record(event, outcome, txn.cause, text or txn.action or _because(txn))
+
+
+def _because(txn: Txn) -> str:
+    """Why the transaction ended as it did, in one sentence."""
+    if txn.state == COMMITTED:
+        return f"{txn.candidate_profile or 'the candidate'} passed its gate and is stable now"
+    why = {
+        "lease_lost": f"nobody renewed the lease of {txn.lease_s:g} s",
+        "deadline_expired": "it was not confirmed before its deadline",
+        "start_hang": "it was not ready before its start deadline",
+        "aborted": "an operator aborted it",
+        "operator_request": "an operator asked for stable",
+        "drift": "somebody stopped or restarted the service outside of ddtune",
+    }.get(txn.cause or "")
+    told = txn.evidence[0].get("text") if txn.evidence else None
+    return why or str(told or txn.cause or "")
 
 
 def fail(txn: Txn, event: ev.Fail) -> Step:
