@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import click
@@ -40,8 +42,9 @@ async def _serve(*, until_eof: bool, as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ended.set)
     if until_eof:
-        loop.add_reader(sys.stdin.fileno(), lambda: _ended_input(ended))
-    async with start_embedded() as name:
+        # A thread, since not all that standard input can be is pollable.
+        threading.Thread(target=_at_eof, args=(lambda: loop.call_soon_threadsafe(ended.set),), daemon=True).start()
+    async with start_embedded(as_json=as_json) as name:
         if as_json:
             report.print_json({"proto": 1, "host": name, "pid": os.getpid(), "simulated": True})
         else:
@@ -51,8 +54,9 @@ async def _serve(*, until_eof: bool, as_json: bool) -> None:
         await ended.wait()
 
 
-def _ended_input(ended: asyncio.Event) -> None:
-    with suppress(OSError):
-        if os.read(sys.stdin.fileno(), 4096):
-            return
-    ended.set()
+def _at_eof(then: Callable[[], object]) -> None:
+    with suppress(OSError, ValueError):
+        while os.read(0, 4096):
+            pass
+    with suppress(RuntimeError):
+        then()

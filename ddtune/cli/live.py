@@ -7,7 +7,7 @@ from ddtune.config.model import HostConfig
 from ddtune.live.snapshot import Snapshot
 
 FIRST_READING_S = 20.0
-RATES_S = 6.0
+RATES_S = 3.0
 
 
 def read_once(config: HostConfig, *, as_json: bool) -> Snapshot:
@@ -30,11 +30,8 @@ def read_once(config: HostConfig, *, as_json: bool) -> Snapshot:
 
 
 def is_whole(snapshot: Snapshot) -> bool:
-    """Whether GPUs, unit and rates have been read."""
+    """Whether GPUs, unit and what takes two readings have been read."""
     service = snapshot.service
     down = service.state not in (None, "active")
-    return (
-        bool(snapshot.gpus or snapshot.gpu_source == "none")
-        and service.state is not None
-        and (down or service.tokens_per_s is not None)
-    )
+    gpus = snapshot.gpu_source == "none" or any(gpu.dram_util is not None for gpu in snapshot.gpus)
+    return gpus and service.state is not None and (down or service.tokens_per_s is not None)

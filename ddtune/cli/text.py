@@ -54,9 +54,9 @@ def status_text(snapshot: Snapshot) -> str:
 def plan_text(plan: Plan) -> str:
     """What a switch would do, before the question."""
     back = plan.stable.profile or (plan.stable.release or NONE)[:12]
+    way = f"{word(plan.origin.profile)} → {word(plan.target.profile)}"
     lines = [
-        f"{plan.kind} {clean(plan.host)} / {clean(plan.unit)}: {word(plan.origin.profile)} → {word(plan.target.profile)}"
-        + ("  (simulated)" if plan.simulated else ""),
+        f"{plan.kind} {clean(plan.host)} / {clean(plan.unit)}: {way}" + ("  (simulated)" if plan.simulated else ""),
         "changes:",
         *(f"  {clean(change)}" for change in plan.changes or ("nothing; the same release again",)),
     ]

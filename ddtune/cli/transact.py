@@ -14,6 +14,7 @@ from ddtune.cli import report
 from ddtune.cli.text import outcome_text, plan_text, progress_text
 from ddtune.config.model import HostConfig
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+from ddtune.live.worker import Worker
 from ddtune.rollout.errors import Refused, UnknownProfile
 from ddtune.rollout.model import Outcome, Plan, Progress
 from ddtune.rollout.outcome import EXIT_CODES, outcome_json
@@ -32,8 +33,6 @@ def transact(
     as_json: bool,
 ) -> None:
     """Plan, ask, run, report; ends the command with the outcome's exit code."""
-    from ddtune.live.worker import Worker
-
     with Worker() as worker:
         session = Session(config, worker)
         try:
@@ -46,7 +45,7 @@ def transact(
                 return
             if plan.refused is None and not yes:
                 _ask(plan, as_json=as_json)
-            outcome = _follow(worker.submit(session.run(_Printer(as_json).put)), session, worker, as_json=as_json)
+            outcome = _follow(worker.submit(session.run(_Printer(as_json).put)), session, worker)
             _end(outcome, name, as_json=as_json, asked_back=kind == "rollback")
         except UnknownProfile as error:
             report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=name)
@@ -78,11 +77,8 @@ class _Printer:
             print(text, file=sys.stderr if self._as_json else sys.stdout, flush=True)
 
 
-def _follow(running: Future[Outcome], session: Session, worker: object, *, as_json: bool) -> Outcome:
+def _follow(running: Future[Outcome], session: Session, worker: Worker) -> Outcome:
     """Wait for the outcome. The first Ctrl-C aborts the transaction, the second leaves it to the host."""
-    from ddtune.live.worker import Worker
-
-    assert isinstance(worker, Worker)
     presses = 0
 
     def interrupted(_signal: int, _frame: FrameType | None) -> None:

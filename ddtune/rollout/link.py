@@ -13,22 +13,10 @@ from ddtune.host.connect import connect
 from ddtune.host.connection import Connection
 from ddtune.host.errors import Unreachable
 from ddtune.host.helper import Helper
-from ddtune.host.target import Target
+from ddtune.live.target import target_of
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 5.0
-
-
-def target_of(config: HostConfig) -> Target:
-    """The SSH target of a configured host."""
-    return Target.parse(
-        config.ssh,
-        port=config.port,
-        user=config.user,
-        identity=config.identity,
-        known_hosts=config.known_hosts,
-        name=config.name,
-    )
 
 
 class HostLink:

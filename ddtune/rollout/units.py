@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ddtune.config.model import HostConfig
 from ddtune.host.connect import connect
+from ddtune.live.target import target_of
 from ddtune.rollout.errors import Refused
-from ddtune.rollout.link import target_of
 
 
 class Ambiguous(Exception):  # noqa: N818 (says what is wrong with the name)

@@ -1,0 +1,61 @@
+"""``ddtune gate``: judge the running service."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from ddtune.cli import report
+from ddtune.cli.hosts import reached
+
+
+@click.command()
+@click.argument("host")
+@click.option("--quick", is_flag=True, help="Only the quick gate.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def gate(host: str, quick: bool, as_json: bool) -> None:
+    """Judge the service that runs on HOST: copies, its agreement with itself, code, detectors, accept length.
+
+    Sends requests to the service, changes nothing. Exit 9 when a check failed, 10 when one was inconclusive.
+    """
+    from ddtune.gate.model import Verdict
+    from ddtune.gate.sending import EngineGone
+    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+    from ddtune.rollout.errors import Refused
+    from ddtune.rollout.inplace import judge_running
+    from ddtune.rollout.outcome import check_json
+    from ddtune.rollout.units import Ambiguous
+
+    with reached(host, as_json=as_json) as config:
+        try:
+            done = asyncio.run(judge_running(config, full=not quick))
+        except Ambiguous as error:
+            report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=host)
+        except EngineGone as error:
+            message = f"the service on {host} does not answer: {error}"
+            report.fail(message, report.CHECK_FAILED, cause="engine_dead", as_json=as_json, host=host)
+        except (Refused, HelperRefused, HelperFailed) as error:
+            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host)
+        except Unreachable as error:
+            report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=host)
+    verdicts = [check.verdict for check in done.checks.values()]
+    if as_json:
+        report.print_json(
+            {
+                "proto": 1,
+                "host": host,
+                "simulated": config.simulated,
+                "gate": {name: check_json(check) for name, check in done.checks.items()},
+                "not_planned": dict(done.not_planned),
+            }
+        )
+    else:
+        for check in done.checks.values():
+            click.echo(f"{check.verdict.value:12}  {check.name:16} {report.clean(check.reason)}")
+        for name, why in done.not_planned.items():
+            click.echo(f"{'not planned':12}  {name:16} {why}")
+    if Verdict.FAIL in verdicts:
+        raise SystemExit(report.CHECK_FAILED)
+    if Verdict.INCONCLUSIVE in verdicts:
+        raise SystemExit(report.INCONCLUSIVE)

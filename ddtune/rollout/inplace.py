@@ -1,0 +1,56 @@
+"""The gate on what runs now, against its own answers of a moment ago; nothing is restarted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from ddtune.config.model import HostConfig
+from ddtune.gate import baseline, isolation, runner
+from ddtune.gate import plan as gate_plan
+from ddtune.gate.model import GateReport, Verdict
+from ddtune.gate.process_facts import Expected
+from ddtune.profiles import store
+from ddtune.profiles.model import AxisValue, GateSizes
+from ddtune.rollout.judge import Judge
+from ddtune.rollout.link import HostLink
+from ddtune.rollout.state import read_state
+from ddtune.rollout.timing import Stopwatch
+from ddtune.rollout.units import adopted_unit
+
+
+async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
+    """Judge an adopted service by its own profile's sizes. Raises EngineGone, Refused, and the helper's errors."""
+    async with HostLink(config, await adopted_unit(config)) as link:
+        state = read_state(await link.call("state", limit=1))
+        profile = store.load_profiles().get(state.stable.profile or "")
+        axes = state.meta_of(state.stable.release).get("axes") or {}
+        return await judge_in_place(link, axes, profile.gate if profile else GateSizes(), full=full)
+
+
+async def judge_in_place(link: HostLink, axes: Mapping[str, AxisValue], sizes: GateSizes, *, full: bool) -> GateReport:
+    """The quick gate, and the full one with ``full`` when the quick one passed. Raises EngineGone."""
+    judge = Judge(link, Stopwatch())
+    speculative = axes.get("algorithm", "none") != "none"
+    found = isolation.probe()
+    stable = await baseline.measure(
+        judge.send,
+        sizes,
+        nonce=f"gate-{time.time():.0f}",
+        speculative=speculative,
+        isolation=found.isolation if full else None,
+        full=full,
+    )
+    planned = gate_plan.plan(
+        sizes,
+        speculative=speculative,
+        isolation=found.isolation.kind if found.isolation else None,
+        isolation_reason=found.reason,
+        baseline=stable,
+        stages=("quick", "full") if full else ("quick",),
+    )
+    report = await runner.quick(judge.send, judge.inspect, planned, stable, Expected())
+    if full and all(check.verdict is Verdict.PASS for check in report.checks.values()):
+        more = await runner.full(judge.send, judge.inspect, planned, stable, Expected(), found.isolation)
+        report = GateReport({**report.checks, **more.checks}, {**report.not_planned, **more.not_planned})
+    return report

@@ -1,0 +1,68 @@
+"""The gate over the helper: sends its requests on the host, reads the process back, counts what was ours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ddtune.gate.model import Answer, Request
+from ddtune.gate.process_facts import Facts
+from ddtune.host.errors import HelperRefused
+from ddtune.rollout.link import HostLink
+from ddtune.rollout.timing import Stopwatch
+
+BUSY_RETRY_S = 1.0
+SLACK_S = 20.0
+
+
+class Judge:
+    """Gives the gate its ``send`` and ``inspect`` on one host. ``sent`` counts the requests that were ours."""
+
+    def __init__(self, link: HostLink, stopwatch: Stopwatch) -> None:
+        self._link = link
+        self._stopwatch = stopwatch
+        self.sent = 0
+        self.env_names: tuple[str, ...] = ()
+
+    async def send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
+        """One load on the host's loopback; waits while another one, such as a repeated call of ours, holds the lock."""
+        give_up = time.monotonic() + deadline_s
+        with self._stopwatch.excluded():
+            while True:
+                try:
+                    answer = await self._link.call(
+                        "load",
+                        timeout=deadline_s + SLACK_S,
+                        requests=[asdict(request) for request in requests],
+                        concurrency=concurrency,
+                        timeout_s=max((request.timeout_s for request in requests), default=deadline_s),
+                        deadline_s=deadline_s,
+                        api_port=self._link.config.api_port,
+                        api_key_file=self._link.config.api_key_file,
+                    )
+                except HelperRefused as error:
+                    if error.cause != "busy" or time.monotonic() > give_up:
+                        raise
+                    await asyncio.sleep(BUSY_RETRY_S)
+                    continue
+                self.sent += len(requests)
+                return [read_answer(entry) for entry in answer["answers"]]
+
+    async def inspect(self) -> Facts:
+        """The facts of the main process, read back from the host."""
+        return Facts.from_inspect(await self.inspected())
+
+    async def inspected(self) -> dict[str, Any]:
+        """The helper's whole ``inspect`` answer."""
+        return await self._link.call("inspect", env=list(self.env_names))
+
+
+def read_answer(entry: dict[str, Any]) -> Answer:
+    """An answer of the host's load as the gate's Answer."""
+    known = Answer.__dataclass_fields__
+    values = {name: value for name, value in entry.items() if name in known}
+    values["token_ids"] = tuple(values.get("token_ids") or ())
+    return Answer(**values)

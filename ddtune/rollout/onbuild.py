@@ -1,0 +1,83 @@
+"""Profiles on one engine build: what they resolve to and what speaks against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ddtune.profiles import dialects, envelope
+from ddtune.profiles.axes import axes_of
+from ddtune.profiles.lint import lint
+from ddtune.profiles.model import AxisValue, Base, Dialect, Profile, Release
+from ddtune.profiles.names import nearest
+from ddtune.profiles.resolve import resolve
+from ddtune.rollout import preflight
+from ddtune.rollout.errors import UnknownProfile
+from ddtune.rollout.model import Finding
+from ddtune.rollout.state import HostState, read_state
+
+
+@dataclass(frozen=True)
+class Build:
+    """A base, the dialect of its engine build and what is known of both. ``flags`` is empty when not known."""
+
+    base: Base
+    dialect: Dialect
+    flags: tuple[str, ...] = ()
+    build: str = ""
+    arch: str = ""
+    envelope: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, state_answer: Mapping[str, Any] | HostState, build: Mapping[str, Any]) -> Build:
+        """From the helper's ``state`` and ``probe_build`` answers."""
+        state = state_answer if isinstance(state_answer, HostState) else read_state(state_answer)
+        base = state.base or Base((), "/")
+        flags = tuple(build.get("flags") or ())
+        dialect = dialects.choose(state.site.get("dialect"), flags, base.argv)
+        return cls(
+            base, dialect, flags, str(build.get("build") or ""), str(state.site.get("arch") or ""), state.envelope
+        )
+
+    def resolve(self, profile: Profile) -> Release:
+        """The release of a profile. Raises UnsupportedAxis."""
+        return resolve(self.base, profile, self.dialect, self.flags or None)
+
+    def axes(self, release: Release) -> dict[str, AxisValue]:
+        """The axes of a release as this dialect reads them back."""
+        return axes_of(release.argv, {**dict.fromkeys(self.dialect.env_names), **release.env_set}, self.dialect)
+
+    def known_bad(self, profile: Profile, release: Release) -> preflight.KnownBad | None:
+        """What the envelope, shipped and the host's own, says against a profile."""
+        entries = [*envelope.shipped_envelope(), *map(envelope.from_host, self.envelope)]
+        axes = {**self.axes(release), **profile.axes}
+        entry = envelope.match(entries, self.arch, self.build, axes, self.dialect.name)
+        if entry is None or not entry.bad:
+            return None
+        return preflight.KnownBad(entry.cause or "unknown", entry.text)
+
+    def lint(self, profile: Profile) -> list[Finding]:
+        """What is wrong or odd with a profile on this build."""
+        return [
+            Finding(remark.text, remark.blocks, remark.cause, remark.forceable)
+            for remark in lint(profile, self.dialect, self.flags or None, self.base if self.base.argv else None)
+        ]
+
+    def findings(self, profile: Profile) -> list[dict[str, Any]]:
+        """The same as JSON, for the command line."""
+        return [{"text": one.text, "blocks": one.blocks, "cause": one.cause} for one in self.lint(profile)]
+
+
+def recorded() -> Build:
+    """The deployment that the shipped profiles were measured on, for use without a host: an empty base."""
+    return Build(Base((), "/"), dialects.choose("ddtree-pr29907", ()))
+
+
+def find_profile(name: str, known: Mapping[str, Profile]) -> Profile:
+    """The profile of that name. Raises UnknownProfile with the nearest names."""
+    if name in known:
+        return known[name]
+    near = nearest(name, known)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`ddtune profiles list` shows what there is."
+    raise UnknownProfile(f"There is no profile {name!r}; {hint}")

@@ -1,0 +1,235 @@
+"""What a change would do: everything read, nothing touched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ddtune.gate import isolation as sandbox
+from ddtune.gate import plan as gate_plan
+from ddtune.gate.isolation import Isolation
+from ddtune.gate.process_facts import Expected
+from ddtune.live.snapshot import Snapshot
+from ddtune.profiles import store
+from ddtune.profiles.diff import diff
+from ddtune.profiles.errors import UnsupportedAxis
+from ddtune.profiles.model import GateSizes, Profile, Release
+from ddtune.rollout import preflight
+from ddtune.rollout.errors import Refused
+from ddtune.rollout.link import HostLink
+from ddtune.rollout.model import Finding, Plan, ReleaseRef
+from ddtune.rollout.onbuild import Build, find_profile
+from ddtune.rollout.state import HostState, read_state
+from ddtune.rollout.timing import Stopwatch
+
+FLAG_CHECK_S = 180.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan with what is needed to carry it out. ``meta`` is None where the release is on the host already."""
+
+    op: str
+    plan: Plan
+    release: Release
+    meta: Mapping[str, Any] | None
+    sizes: GateSizes
+    speculative: bool
+    stable_speculative: bool
+    expect_accept: float | None
+    graphs: bool | None
+    isolation: Isolation | None
+    isolation_reason: str
+    tp_size: int | None
+    force: bool
+    judges_stable: bool
+    ends_trial: bool = False
+
+    @property
+    def release_body(self) -> dict[str, Any]:
+        """The release as the helper takes it."""
+        release = self.release
+        return {
+            "argv": list(release.argv),
+            "cwd": release.cwd,
+            "env_set": dict(release.env_set),
+            "env_unset": list(release.env_unset),
+            "schema": release.schema,
+        }
+
+    def expected(self, invocation: str | None) -> Expected:
+        """What the running process must be."""
+        return Expected(
+            release=self.release,
+            invocation=invocation,
+            n_restarts=0,
+            tp_size=self.tp_size,
+            graphs=self.graphs,
+        )
+
+
+def op_id(history: tuple[Mapping[str, Any], ...], name: str) -> str:
+    """The next op id: a number that grows with the host's history, and a word to recognise it by."""
+    numbers = [int(match[1]) for line in history if (match := re.match(r"(\d+)-", str(line.get("op") or "")))]
+    word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "op"
+    return f"{max(numbers, default=0) + 1:04d}-{word}"
+
+
+async def make_plan(
+    link: HostLink,
+    kind: str,
+    name: str | None,
+    *,
+    force: bool,
+    snapshot: Snapshot | None,
+    stopwatch: Stopwatch,
+) -> Prepared:
+    """Read the host and say what ``kind`` (switch, restart or rollback) would do."""
+    config = link.config
+    known = store.load_profiles()
+    asked = find_profile(name, known) if name is not None else None
+    state = read_state(await link.call("state", limit=200))
+    if not state.adopted:
+        raise Refused("not_adopted", preflight.host_findings(state, config.name)[0].text)
+    inspected = await link.call("inspect", env=[])
+    with stopwatch.excluded():
+        build = Build.of(state, await link.call("probe_build", timeout=FLAG_CHECK_S))
+    target, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
+    stable = await _release(link, state.stable.release)
+    running = bool(inspected.get("pid"))
+    same = target.sha256 == state.stable.release
+    findings = [
+        *preflight.host_findings(state, config.name),
+        *(preflight.drift_findings(inspected, state, config.name) if kind == "switch" else []),
+        *findings,
+    ]
+    found = sandbox.probe()
+    isolation, why_not = found.isolation, found.reason
+    speculative = profile.axes.get("algorithm", "none") != "none"
+    stable_axes = state.meta_of(state.stable.release).get("axes") or {}
+    planned = gate_plan.plan(
+        profile.gate,
+        speculative=speculative,
+        isolation=isolation.kind if isolation else None,
+        isolation_reason=why_not,
+        expect_accept=profile.expect.accept_length,
+    )
+    limits = config.limits.scaled(config.clock_scale)
+    service = snapshot.service if snapshot else None
+    plan = Plan(
+        host=config.name,
+        unit=link.unit,
+        kind="restart" if same and kind == "switch" else kind,
+        origin=ReleaseRef(
+            state.profile_of((inspected.get("matches") or {}).get("release")),
+            (inspected.get("matches") or {}).get("release"),
+        ),
+        target=ReleaseRef(profile.name, target.sha256),
+        stable=state.stable,
+        changes=tuple(diff(stable, target)) if stable else (),
+        findings=tuple(findings),
+        running=service.running if service else None,
+        queued=service.queued if service else None,
+        drain_s=limits.drain_s,
+        lease_s=limits.lease_s,
+        confirm_deadline_s=limits.confirm_deadline_s,
+        soak_s=_soak(profile.gate, config.clock_scale, limits.soak_s).soak_s,
+        expected_start_s=None,
+        gate=planned.names,
+        not_planned=planned.not_planned,
+        traffic=config.traffic,
+        axes=dict(profile.axes),
+        simulated=config.simulated,
+    )
+    return Prepared(
+        op=op_id(state.history, profile.name or kind),
+        plan=plan,
+        release=target,
+        meta=None if kind != "switch" or same else _meta(profile, build),
+        sizes=_soak(profile.gate, config.clock_scale, limits.soak_s, limits.soak_requests),
+        speculative=speculative,
+        stable_speculative=stable_axes.get("algorithm", "none") != "none",
+        expect_accept=profile.expect.accept_length,
+        graphs=_flag(profile, "graphs"),
+        isolation=isolation,
+        isolation_reason=why_not,
+        tp_size=state.site.get("tp_size"),
+        force=force,
+        judges_stable=running,
+        ends_trial=kind == "rollback" and state.busy is not None,
+    )
+
+
+async def _target(
+    link: HostLink,
+    kind: str,
+    asked: Profile | None,
+    state: HostState,
+    known: Mapping[str, Profile],
+    build: Build,
+    *,
+    force: bool,
+) -> tuple[Release, Profile, list[Finding]]:
+    """The release to end on, the profile that judges it, and what speaks against it."""
+    if asked is None:
+        ref = state.stable
+        if kind == "rollback" and state.busy is None:
+            ref = state.previous
+            if ref.release is None:
+                raise Refused(
+                    "unknown",
+                    f"{link.config.name} has no release before the stable one to go back to; "
+                    f"`ddtune restart {link.config.name}` starts the stable one again.",
+                )
+        release = await _release(link, ref.release)
+        assert release is not None
+        profile = known.get(ref.profile or "") or _unnamed(ref, state)
+        return release, profile, []
+    try:
+        release = build.resolve(asked)
+    except UnsupportedAxis as error:
+        nothing = Release(build.base.argv, {}, (), build.base.cwd)
+        return nothing, asked, [Finding(str(error), blocks=True, cause="unsupported_axis")]
+    unknown = preflight.unknown_flags(release, build.flags, build.base.argv)
+    bad = build.known_bad(asked, release)
+    found = preflight.release_findings(release.sha256, state, bad, unknown, force=force)
+    return release, asked, build.lint(asked) + found
+
+
+async def _release(link: HostLink, sha: str | None) -> Release | None:
+    if sha is None:
+        return None
+    body = (await link.call("release", sha=sha))["release"]
+    return Release(tuple(body["argv"]), body["env_set"], tuple(body["env_unset"]), body["cwd"], body["schema"])
+
+
+def _unnamed(ref: ReleaseRef, state: HostState) -> Profile:
+    """A stand-in for a profile whose file is not here: the axes that the host recorded, the default gate."""
+    return Profile(name=ref.profile or "unnamed", axes=dict(state.meta_of(ref.release).get("axes") or {}))
+
+
+def _meta(profile: Profile, build: Build) -> dict[str, Any]:
+    return {
+        "profile": profile.name,
+        "axes": dict(profile.axes),
+        "expect": {"accept_length": profile.expect.accept_length},
+        "build": build.build,
+    }
+
+
+def _flag(profile: Profile, axis: str) -> bool | None:
+    value = profile.axes.get(axis)
+    return value if isinstance(value, bool) else None
+
+
+def _soak(
+    sizes: GateSizes, clock_scale: float, soak_s: float | None = None, soak_requests: int | None = None
+) -> GateSizes:
+    """The sizes with the soak in real seconds of this host."""
+    return replace(
+        sizes,
+        soak_s=sizes.soak_s / clock_scale if soak_s is None else soak_s,
+        soak_requests=sizes.soak_requests if soak_requests is None else soak_requests,
+    )
