@@ -35,15 +35,18 @@ _FACTS = (
     ("wrote hamlet", "Hamlet was written by William Shakespeare."),
     ("days are in a week", "There are seven days in a week."),
     ("seven days of the week", "Monday\nTuesday\nWednesday\nThursday\nFriday\nSaturday\nSunday"),
-    ("months of the year", "January\nFebruary\nMarch\nApril\nMay\nJune\nJuly\nAugust\nSeptember\nOctober\nNovember\nDecember"),
+    (
+        "months of the year",
+        "January\nFebruary\nMarch\nApril\nMay\nJune\nJuly\nAugust\nSeptember\nOctober\nNovember\nDecember",
+    ),
     ("colour of the sky", "On a clear day the sky is blue."),
     ("color of the sky", "On a clear day the sky is blue."),
     ("speed of light", "The speed of light in a vacuum is 299,792,458 metres per second."),
     (
         "ice floats",
-        "When water freezes, its molecules settle into an open lattice that takes up more room than liquid water. The same "
-        "mass therefore fills a larger volume, so ice is about nine percent less dense. A less dense body floats on a "
-        "denser liquid, which is why ice stays on top.",
+        "When water freezes, its molecules settle into an open lattice that takes up more room than liquid water. "
+        "The same mass therefore fills a larger volume, so ice is about nine percent less dense. A less dense body "
+        "floats on a denser liquid, which is why ice stays on top.",
     ),
 )  # fmt: skip
 
@@ -76,7 +79,7 @@ def answer(
         made = tokens(text)
         if endless and len(made) < limit:
             made += continuation(prompt, limit - len(made), variant, True, salt)[0]
-        made, ended = made[:limit], len(made) <= limit and not endless
+        made, ended = made[:limit], len(made) < limit and not endless
     return Written(_spoil(made, prompt) if output == "wrong" else made, ended)
 
 

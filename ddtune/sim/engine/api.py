@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from ddtune.sim.engine import info, params
 from ddtune.sim.engine.auth import refusal
+from ddtune.sim.engine.checks import check
 from ddtune.sim.engine.engine import Engine
 from ddtune.sim.engine.generate import Generation, chunks, sse
 from ddtune.sim.engine.health import health
 from ddtune.sim.engine.openai_api import OpenAi
-from ddtune.sim.engine.params import Ask, BadRequest
+from ddtune.sim.engine.params import RefusedError
 from ddtune.sim.engine.web import Request, Response
 
 Route = Callable[[Request], Awaitable[Response]]
@@ -76,6 +76,8 @@ class Api:
             return Response.of_json({"detail": "Method Not Allowed"}, 405)
         try:
             return await route(request)
+        except RefusedError as error:
+            return Response.of_json({"error": {"message": str(error)}}, 400)
         except ValueError as error:
             return bad_request(str(error))
 
@@ -95,8 +97,9 @@ class Api:
 
     async def _server_info(self, _request: Request) -> Response:
         # It asks the scheduler, so it does not come back while that hangs.
-        while self.engine.hung or self.engine.frozen_ranks:
-            await asyncio.sleep(0.1)
+        if self.engine.hung or self.engine.frozen_ranks:
+            self.engine.moving.clear()
+            await self.engine.moving.wait()
         return Response.of_json(info.server_info(self.engine))
 
     async def _metrics(self, _request: Request) -> Response:
@@ -110,6 +113,8 @@ class Api:
         asks = params.from_generate(body)
         for ask in asks:
             check(engine, ask)
+        if len(asks) > 1 and asks[0].stream:
+            return bad_request("The simulated engine does not stream a list of texts.")
         made = [Generation(engine, ask) for ask in asks]
         if asks[0].stream:
             return Response(200, content_type=EVENT_STREAM, chunks=self._stream(made[0]))
@@ -166,14 +171,3 @@ def bad_request(message: str) -> Response:
     return Response.of_json(
         {"object": "error", "message": message, "type": "Bad Request", "param": None, "code": 400}, 400
     )
-
-
-def check(engine: Engine, ask: Ask) -> None:
-    """Raises BadRequest where the scheduler refuses ``ask``."""
-    longest = info.context_len(engine)
-    if ask.prompt_tokens >= longest:
-        raise BadRequest(
-            f"The input ({ask.prompt_tokens} tokens) is longer than the model's context length ({longest} tokens)."
-        )
-    if ask.logprob and engine.launch.axes.algorithm == "DDTREE":
-        raise BadRequest("DDTREE speculative decoding does not support return_logprob.")

@@ -1,7 +1,7 @@
 """The running batch, computed from event to event instead of step by step.
 
-Every decoding request advances at the same rate, tok/s(C)/C, so one number ``_v`` (tokens a request would have made since
-the start) orders all their ends. Between two events the rate is constant and everything counted grows linearly.
+Every decoding request advances at the same rate, tok/s(C)/C, so one number ``_v`` (tokens a request would have made
+since the start) orders all their ends. Between two events the rate is constant and everything counted grows linearly.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ddtune.sim.engine import rates
 from ddtune.sim.engine.axes import Axes
 from ddtune.sim.engine.counters import Counters, Gauges
 from ddtune.sim.engine.job import Job
+from ddtune.sim.engine.vocabulary import dice
 
 PREFILL_S = 0.008
 PREFILL_TOKENS_PER_S = 60000.0
@@ -171,13 +172,16 @@ class Batch:
 
     def _write_gauges(self, decoding: int, rate: float) -> None:
         gauges = self.gauges
+        # Each interval accepts a little more or less than the mean; a collapsed one is exactly 1.00.
+        wobble = (dice("interval", int(self._steps)) % 201 - 100) / 100
+        accept = self.accept if self.accept == 1.0 else self.accept * (1 + 0.02 * wobble)
         gauges.running, gauges.queued = self.running, self.queued
-        gauges.throughput = rate * decoding
+        gauges.throughput = rate * decoding * accept / self.accept
         gauges.used_tokens = self.tokens_in_use
         gauges.cuda_graph = float(self.axes.in_graph(decoding))
         if self.axes.algorithm:
-            gauges.accept_length = self.accept
-            gauges.accept_rate = (self.accept - 1) / max(1, self.axes.budget)
+            gauges.accept_length = accept
+            gauges.accept_rate = (accept - 1) / max(1, self.axes.budget)
         self.on_decode(decoding)
 
     def _admit(self) -> None:

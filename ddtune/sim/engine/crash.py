@@ -8,16 +8,18 @@ _SITE = "/opt/sglang/lib/python3.12/site-packages/sglang/srt"
 ERRORS = {
     "illegal_access": (
         "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
-        "Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html "
-        "for more information.",
+        "Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com/cuda/cuda-runtime-api/"
+        "group__CUDART__TYPES.html for more information.",
         "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
         "incorrect.",
         "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
     ),
-    "cublas": ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa, opb, m, n, k, "
-               "&falpha, a, CUDA_R_16BF, lda, b, CUDA_R_16BF, ldb, &fbeta, c, CUDA_R_16BF, ldc, compute_type, "
-               "CUBLAS_GEMM_DEFAULT_TENSOR_OP)`",),
-}  # fmt: skip
+    "cublas": (
+        "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa, opb, m, n, "
+        "k, &falpha, a, CUDA_R_16BF, lda, b, CUDA_R_16BF, ldb, &fbeta, c, CUDA_R_16BF, ldc, compute_type, "
+        "CUBLAS_GEMM_DEFAULT_TENSOR_OP)`",
+    ),
+}
 _REPLAY_FRAMES = (
     ("managers/scheduler.py", 6365, "run_scheduler_process", "scheduler.run_event_loop()"),
     ("managers/scheduler.py", 2211, "event_loop_normal", "result = self.run_batch(batch)"),

@@ -48,10 +48,13 @@ class Engine:
         self.stopping = False
         self.frozen_ranks = False
         self.hung = False
+        self.moving = asyncio.Event()
         self.ready_at: float | None = None
         self.published = time.time()
         self.last_heartbeat = time.strftime("%H:%M:%S")
         self.on_break: Callable[[], None] = lambda: None
+        self.on_watchdog: Callable[[], None] = lambda: None
+        self._stuck_since: float | None = None
         self._served = 0
         self._salt = 0
         self._cache: OrderedDict[int, int] = OrderedDict()
@@ -81,6 +84,7 @@ class Engine:
         if self.batch.broken:
             self.on_break()
             return
+        self._watch(now)
         if not self.batch.jobs and not (self.traffic.mean and self.ready_at is not None and not self.stopping):
             return
         due = self.batch.next_event(lambda job: job.texts is not None)
@@ -167,6 +171,16 @@ class Engine:
         for _ in range(self.traffic.wanted(self.clock.now()) - have):
             self.batch.submit(self.traffic.job(self.accept))
 
+    def _watch(self, now: float) -> None:
+        """The schedulers' own watchdog. One that is stopped cannot bark; the other ranks' can."""
+        stuck = self.batch.jobs and (self.hung or (self.frozen_ranks and self.launch.axes.tp_size > 1))
+        if not stuck:
+            self._stuck_since = None
+        elif self._stuck_since is None:
+            self._stuck_since = now
+        elif now - self._stuck_since > float(self.launch.args["watchdog_timeout"]):
+            self.on_watchdog()
+
     def _breaks(self, running: int, at: float) -> bool:
         since = None if self.ready_at is None else at - self.ready_at
         if self.faults.crash_after_s is not None and since is not None and since >= self.faults.crash_after_s:
@@ -181,6 +195,7 @@ class Engine:
             self._served += 1
             if self.faults.hang_after is not None and self._served > self.faults.hang_after:
                 self.hung = True
+                self.moving.clear()
         if job.aborted or job.first_at is None or job.finished is None:
             return
         if job.texts is None and self.ready_at is not None and not self.stopping and not self.still:

@@ -91,11 +91,11 @@ def sse(value: Any) -> bytes:
 def _logprobs(ids: list[int], top: int) -> dict[str, Any]:
     """Log probabilities as sharp as a greedy model's mostly are."""
     values = [-0.001 - (dice("logprob", one) % 1000) / 2500 for one in ids]
-    entries = [[value, one, None] for value, one in zip(values, ids, strict=True)]
-    others = [[[value, one, None], *([value - 1.5 - rank, one + 1 + rank, None] for rank in range(top - 1))] for value, one, _ in entries]  # fmt: skip  # noqa: E501 (one literal)
+    pairs = list(zip(values, ids, strict=True))
+    others = [[[value - 1.5 * rank, one + rank, None] for rank in range(top)] for value, one in pairs]
     return {
         "input_token_logprobs": [],
-        "output_token_logprobs": entries,
-        "output_token_logprobs_length": len(entries),
+        "output_token_logprobs": [[value, one, None] for value, one in pairs],
+        "output_token_logprobs_length": len(pairs),
         **({"input_top_logprobs": [], "output_top_logprobs": others} if top else {}),
     }

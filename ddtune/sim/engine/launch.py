@@ -17,7 +17,7 @@ CONTEXT_LEN = 262144
 TOKEN_CAPACITY = 3_480_576
 
 
-class BadArguments(ValueError):
+class ArgumentsError(ValueError):
     """The arguments parse and cannot be served; the text is the real server's ValueError."""
 
 
@@ -42,7 +42,7 @@ class Launch:
 
 
 def launch(argv: Sequence[str], settings: Settings) -> Launch:
-    """Parses and resolves ``argv``. Exits 2 on bad usage; raises BadArguments on what cannot be served."""
+    """Parses and resolves ``argv``. Exits 2 on bad usage; raises ArgumentsError on what cannot be served."""
     parser = flags.parser(settings.build)
     given = vars(parser.parse_args(list(argv)))
     for phase in ("decode", "prefill"):
@@ -77,17 +77,17 @@ def _speculation(args: dict[str, Any], settings: Settings, notes: list[str]) -> 
         return
     known = ALGORITHMS + (("DDTREE",) if settings.build == "ddtree" else ())
     if algorithm not in known:
-        raise BadArguments(f"Unknown speculative algorithm name: {algorithm}")
+        raise ArgumentsError(f"Unknown speculative algorithm name: {algorithm}")
     if algorithm in ("DDTREE", "DFLASH") and not args["speculative_draft_model_path"]:
-        raise BadArguments(f"{algorithm} speculative decoding requires --speculative-draft-model-path.")
+        raise ArgumentsError(f"{algorithm} speculative decoding requires --speculative-draft-model-path.")
     if algorithm == "DDTREE":
         if args["page_size"] != 1:
-            raise BadArguments(f"DDTREE only supports page_size == 1, got page_size={args['page_size']}.")
+            raise ArgumentsError(f"DDTREE only supports page_size == 1, got page_size={args['page_size']}.")
         if args["speculative_use_rejection_sampling"]:
-            raise BadArguments("DDTREE does not support --speculative-use-rejection-sampling.")
+            raise ArgumentsError("DDTREE does not support --speculative-use-rejection-sampling.")
         budget = args["speculative_ddtree_budget"] = args["speculative_ddtree_budget"] or 16
         if budget < 1:
-            raise BadArguments(f"--speculative-ddtree-budget must be positive, got {budget}.")
+            raise ArgumentsError(f"--speculative-ddtree-budget must be positive, got {budget}.")
         args["speculative_num_draft_tokens"] = budget + 1
         if not args["disable_overlap_schedule"]:
             notes.append("Overlap scheduler is disabled because of using DDTREE speculative decoding.")
@@ -112,7 +112,7 @@ def _graphs(args: dict[str, Any], notes: list[str]) -> None:
     try:
         wins = json.loads(given) if given else {}
     except ValueError as error:
-        raise BadArguments(f"--cuda-graph-config is not valid JSON: {error}") from None
+        raise ArgumentsError(f"--cuda-graph-config is not valid JSON: {error}") from None
     config = flags.defaults()["cuda_graph_config"]
     for phase in ("decode", "prefill"):
         backend = args[f"cuda_graph_backend_{phase}"] or ("full" if phase == "decode" else "breakable")

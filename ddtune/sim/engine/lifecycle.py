@@ -32,10 +32,11 @@ class Lifecycle:
         self._memory = 0.0
         self._seen_busy = 0.0
         self._seen_at = 0.0
-        self._spawned = False
+        self._spawned = self._bound = False
         self._stopping: asyncio.Task[None] | None = None
         self._gpus = Gpus(engine.launch.axes, engine.settings.seed, float(engine.launch.args["mem_fraction_static"]))
         engine.on_break = self.break_down
+        engine.on_watchdog = self.bark
 
     async def run(self) -> None:
         """Starts, serves, and never returns of itself."""
@@ -101,6 +102,7 @@ class Lifecycle:
             self._log.server(f"ERROR:    {text}")
             self.engine.ranks.kill()
             sys.exit(1)
+        self._bound = True
         where = f"http://{args['host']}:{args['port']}"
         self._log.server(f"INFO:     Uvicorn running on {where} (Press CTRL+C to quit)")
 
@@ -129,15 +131,15 @@ class Lifecycle:
 
     async def _stop(self) -> None:
         engine = self.engine
+        # Its poll runs each five seconds, wherever it stands.
+        await self._until(engine.clock.now() + STOP_POLL_S / 2)
         while True:
             engine.look()
             left = [job.rid for job in engine.batch.jobs]
-            self._log.server(
-                f"Gracefully exiting... Remaining number of requests {len(left)}. Remaining requests remaining_rids={left}."
-            )
+            many = f"Remaining number of requests {len(left)}. Remaining requests remaining_rids={left}."
+            self._log.server(f"Gracefully exiting... {many}")
             if not left or engine.unhealthy:
                 break
-            # Polled each five seconds by the real one; the end of the last request is what a stop waits for here too.
             await self._until(engine.clock.now() + STOP_POLL_S)
         await self._until(engine.clock.now() + STOP_END_S)
         self._end()
@@ -154,6 +156,13 @@ class Lifecycle:
         crash.secondary_errors(self._log, rank, others[:2])
         self._die()
 
+    def bark(self) -> None:
+        """No forward pass has ended for the watchdog's time."""
+        limit = self.engine.launch.args["watchdog_timeout"]
+        rank = self.engine.launch.axes.tp_size - 1
+        self._log.rank(f"Scheduler watchdog timeout (self.watchdog_timeout={limit}, self.soft=False)", rank)
+        self._die()
+
     def _child_changed(self) -> None:
         if not self._spawned:
             return
@@ -162,6 +171,8 @@ class Lifecycle:
         if frozen != engine.frozen_ranks:
             engine.look()
             engine.frozen_ranks = frozen
+            if not frozen:
+                engine.moving.set()
             engine.look()
         if engine.ranks.crashed() is not None:
             asyncio.get_running_loop().call_later(NOTICE_REAL_S, self._child_gone)
@@ -171,15 +182,13 @@ class Lifecycle:
         if gone is None:
             return
         rank, pid, code = gone
-        if self.engine.starting and self._stopping is None and not self._bound():
+        if not self._bound:
             self._log.raw("Traceback (most recent call last):")
             self._log.raw(f"RuntimeError: Rank {rank} scheduler died during initialization (exit code: {code}).")
-            self._end()
+            self.engine.ranks.kill()
+            os._exit(1)
         crash.child_gone(self._log, rank, pid, code)
         self._die()
-
-    def _bound(self) -> bool:
-        return self.engine.ready_at is not None
 
     def _die(self) -> NoReturn:
         """The crash path. Sleeping in the event loop is what freezes HTTP, here as in the real one."""

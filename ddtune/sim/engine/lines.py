@@ -9,7 +9,14 @@ from collections.abc import Iterable
 
 from ddtune.sim.engine.axes import Axes
 
-_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}  # fmt: skip  # noqa: E501 (a table)
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+}
 
 
 def reason(status: int) -> str:

@@ -13,7 +13,8 @@ from ddtune.sim.engine.vocabulary import EOS_ID
 def finish_reason(job: Job, stopped_by: str | None) -> dict[str, Any]:
     """Why the generation ended."""
     if job.aborted:
-        return {"type": "abort", "message": "Abort in waiting queue" if job.first_at is None else "Aborted", "status_code": None, "err_type": None}  # fmt: skip  # noqa: E501 (one literal)
+        where = "Abort in waiting queue" if job.first_at is None else "Aborted"
+        return {"type": "abort", "message": where, "status_code": None, "err_type": None}
     if job.ended:
         return {"type": "stop", "matched": stopped_by if stopped_by is not None else EOS_ID}
     return {"type": "length", "length": job.produced}

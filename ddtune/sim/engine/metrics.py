@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from ddtune.sim.engine.axes import Axes
 from ddtune.sim.engine.counters import IMBALANCE_EDGES, SYNC_EDGES, Counters, Gauges, Histogram
@@ -189,8 +190,7 @@ def _labelled(shown: Exposed) -> Iterator[Labelled]:
     )
     yield "startup_time_seconds", "tokenizer", [([("phase", name)], s) for name, s in shown.times.phases.items()]
     for name in ("routing_key_running_req_count", "routing_key_all_req_count"):
-        pairs = list(zip(_ROUTING, _ROUTING[1:], strict=False))
-        yield name, "scheduler", [([("gt", low), ("le", high)], 0.0) for low, high in pairs]
+        yield name, "scheduler", [([("gt", low), ("le", high)], 0.0) for low, high in pairwise(_ROUTING)]
     yield (
         "process_cpu_seconds_total",
         "bare",

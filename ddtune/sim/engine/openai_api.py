@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ddtune.sim.engine import params
+from ddtune.sim.engine.checks import check
 from ddtune.sim.engine.engine import Engine
 from ddtune.sim.engine.generate import Generation, chunks, sse
 from ddtune.sim.engine.meta import finish_reason
-from ddtune.sim.engine.params import Ask, BadRequest
+from ddtune.sim.engine.params import Ask
 from ddtune.sim.engine.vocabulary import EOS_ID, dice
 from ddtune.sim.engine.web import Request, Response
 
@@ -35,8 +36,7 @@ class OpenAi:
         return await self._answer(params.from_chat(body, reasoning=reasoning), body, chat=True)
 
     async def _answer(self, ask: Ask, body: dict[str, Any], *, chat: bool) -> Response:
-        if ask.logprob and self.engine.launch.axes.algorithm == "DDTREE":
-            raise BadRequest("DDTREE speculative decoding does not support return_logprob.")
+        check(self.engine, ask)
         made = Generation(self.engine, ask)
         model = str(body.get("model") or self.engine.launch.model_name)
         if ask.stream:
@@ -105,14 +105,15 @@ def _finish(made: Generation) -> dict[str, Any]:
 
 def _usage(made: Generation, thoughts: str | None) -> dict[str, Any]:
     prompt, completion = made.job.prompt_tokens, made.job.produced
+    report = made.engine.launch.args["enable_cache_report"]
     return {
         "prompt_tokens": prompt,
         "total_tokens": prompt + completion,
         "completion_tokens": completion,
-        "prompt_tokens_details": {"cached_tokens": made.job.cached} if made.engine.launch.args["enable_cache_report"] else None,
+        "prompt_tokens_details": {"cached_tokens": made.job.cached} if report else None,
         "reasoning_tokens": len(thoughts.split()) if thoughts else 0,
         "completion_tokens_details": None,
-    }  # fmt: skip
+    }
 
 
 def _thoughts(ask: Ask) -> str | None:

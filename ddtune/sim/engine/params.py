@@ -10,8 +10,12 @@ from ddtune.sim.engine.vocabulary import dice, tokens
 CHAT_CAP = 4096
 
 
-class BadRequest(ValueError):
-    """The body cannot be served; the text is the message of the 400."""
+class RequestError(ValueError):
+    """The body is not what the route takes; the text is the message of the 400."""
+
+
+class RefusedError(ValueError):
+    """The body is well formed and the engine cannot serve it; the text is the message of the 400."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,16 @@ class Ask:
 def from_generate(body: Any) -> list[Ask]:
     """The asks of ``/generate``; a list of texts makes one ask each."""
     if not isinstance(body, dict):
-        raise BadRequest("Input should be a valid dictionary")
+        raise RequestError("Input should be a valid dictionary")
     text, ids = body.get("text"), body.get("input_ids")
     if text is None and ids is None:
-        raise BadRequest("Either text, input_ids or input_embeds should be provided.")
+        raise RequestError("Either text, input_ids or input_embeds should be provided.")
     prompts = (
         text if text is not None else [_of_ids(one) for one in (ids if ids and isinstance(ids[0], list) else [ids])]
     )
     prompts = prompts if isinstance(prompts, list) else [prompts]
     if not all(isinstance(prompt, str) for prompt in prompts):
-        raise BadRequest(
+        raise RequestError(
             "2 validation errors:\n"
             f"  {{'type': 'string_type', 'loc': ('body', 'text', 'str'), 'msg': 'Input should be a valid string', "
             f"'input': {prompts[0]!r}}}\n"
@@ -64,7 +68,7 @@ def from_generate(body: Any) -> list[Ask]:
         )
     sampling = body.get("sampling_params") or {}
     if not isinstance(sampling, dict):
-        raise BadRequest("sampling_params should be a valid dictionary")
+        raise RequestError("sampling_params should be a valid dictionary")
     logprob = body.get("return_logprob")
     return [
         Ask(
@@ -86,19 +90,19 @@ def from_generate(body: Any) -> list[Ask]:
 def from_completion(body: Any) -> Ask:
     """The ask of ``/v1/completions``."""
     if not isinstance(body, dict):
-        raise BadRequest("Input should be a valid dictionary")
+        raise RequestError("Input should be a valid dictionary")
     prompt = body.get("prompt", "")
     prompt = prompt[0] if isinstance(prompt, list) and prompt and isinstance(prompt[0], str) else prompt
     prompt = _of_ids(prompt) if isinstance(prompt, list) else prompt
     if not isinstance(prompt, str):
-        raise BadRequest("Input should be a valid string: prompt")
+        raise RequestError("Input should be a valid string: prompt")
     return _openai(body, prompt, _limit(body.get("max_tokens", 16), "max_tokens"), thinking=False)
 
 
 def from_chat(body: Any, *, reasoning: bool) -> Ask:
     """The ask of ``/v1/chat/completions``; ``reasoning`` says that the model's thoughts are parsed out."""
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list) or not body["messages"]:
-        raise BadRequest("Input should be a valid list: messages")
+        raise RequestError("Input should be a valid list: messages")
     prompt = "\n".join(_content(message) for message in body["messages"] if isinstance(message, dict))
     limit = body.get("max_completion_tokens") or body.get("max_tokens") or CHAT_CAP
     extra = body.get("chat_template_kwargs") or {}
@@ -132,7 +136,7 @@ def _content(message: dict[str, Any]) -> str:
 
 def _limit(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadRequest(f"{name} must be at least 0, got {value}.")
+        raise RequestError(f"{name} must be at least 0, got {value}.")
     return value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ddtune.sim.engine import crash
 from ddtune.sim.engine.faults import faults
-from ddtune.sim.engine.launch import BadArguments, launch
+from ddtune.sim.engine.launch import ArgumentsError, launch
 from ddtune.sim.engine.lines import Log
 from ddtune.sim.engine.settings import Settings
 
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         settings = Settings.from_env(os.environ)
         started = launch(list(sys.argv[1:] if argv is None else argv), settings)
         found = faults(started.axes, settings.gpu, settings.scenario)
-    except BadArguments as error:
+    except ArgumentsError as error:
         crash.bad_algorithm(Log(1), str(error))
         sys.exit(1)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The scheduler processes: one child for each tensor-parallel rank, to be counted, stopped and killed like real ones."""
+"""The scheduler processes: one child for each tensor-parallel rank, to be counted, stopped and killed as real ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ranks:
                 stdin=read_end,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 (no threads here)
+                preexec_fn=die_with_parent,
             )
             for name in self._names
         ]

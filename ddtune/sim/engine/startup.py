@@ -204,8 +204,8 @@ def _clock(seconds: float) -> str:
 
 
 _WARNING = (
-    "/opt/sglang/lib/python3.12/site-packages/sglang/launch_server.py:71: UserWarning: 'python -m sglang.launch_server' is "
-    "still supported, but 'sglang serve' is the recommended entrypoint.\n"
+    "/opt/sglang/lib/python3.12/site-packages/sglang/launch_server.py:71: UserWarning: 'python -m "
+    "sglang.launch_server' is still supported, but 'sglang serve' is the recommended entrypoint.\n"
     "  Example: sglang serve --model-path <model> [options]\n"
     "  warnings.warn("
 )

@@ -1,0 +1,1 @@
+"""The part of ``sglang.srt`` that a check of arguments imports."""
