@@ -32,14 +32,15 @@ class Entry:
     """One known outcome, or a region of them.
 
     ``when`` maps axes to values or to comparisons such as ``"> 8"``. With ``exact`` (an outcome seen on the host) the
-    axes must be these and no others. ``bad`` says whether it speaks against a switch; ``cause`` is None where the region
-    is known and the kind of fault at these very axes is not.
+    axes must be these and no others. ``bad`` speaks against a switch, ``good`` for it; ``cause`` is None where the
+    region is known and the kind of fault at these very axes is not.
     """
 
     arch: str
     build: str
     when: Mapping[str, AxisValue]
     bad: bool
+    good: bool = False
     cause: str | None = None
     evidence: str = ""
     at: str | float = ""
@@ -74,7 +75,8 @@ def from_host(line: Mapping[str, Any]) -> Entry:
         arch=str(line.get("arch") or ""),
         build=str(line.get("build") or ""),
         when=dict(axes) if isinstance(axes, Mapping) else {},
-        bad=not committed and cause not in _BLAMELESS,
+        bad=not committed and isinstance(cause, str) and cause not in _BLAMELESS,
+        good=committed,
         cause=cause if isinstance(cause, str) else None,
         evidence=_evidence(line),
         at=line.get("at") or "",
@@ -101,21 +103,15 @@ def match(
 ) -> Entry | None:
     """The entry that speaks for these axes, or None.
 
-    What was seen on the host for exactly these axes on this build comes before any region, and the last of it counts: so
-    a commit takes the word from a shipped region (its entry has ``bad`` False). An unknown ``arch`` or ``build`` matches
-    nothing exact. ``axes`` are best those of the resolved command line (``axes_of``).
+    What was seen on the host for exactly these axes on this build comes before any region, and the last of it counts:
+    so a commit takes the word from a shipped region. ``axes`` are best those of the resolved command line
+    (``axes_of``), since a profile may leave some to the base.
     """
     found = [from_host(entry) if isinstance(entry, Mapping) else entry for entry in entries]
-    seen = [
-        entry
-        for entry in found
-        if entry.exact
-        and (entry.arch, entry.build, entry.when) == (arch, build, dict(axes))
-        and (entry.bad or entry.cause not in _BLAMELESS)
-    ]
+    here = (arch, build, dict(axes))
+    seen = [e for e in found if e.exact and (e.bad or e.good) and (e.arch, e.build, e.when) == here]
     if seen:
-        last = seen[-1]
-        return last if last.bad else None
+        return seen[-1] if seen[-1].bad else None
     for entry in found:
         if not entry.exact and entry.bad and _covers(entry, arch, build, axes, dialect):
             return _at(entry, axes)

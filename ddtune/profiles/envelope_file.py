@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from ddtune.profiles.envelope import Entry
+from ddtune.profiles.model import AxisValue
 from ddtune.profiles.schema import Name, Value
 
 
@@ -35,7 +36,9 @@ class RegionFile(BaseModel):
 
     def entry(self) -> Entry:
         """As an entry."""
-        causes = {int(value): cause for value, cause in (self.causes.__pydantic_extra__ or {}).items()}
+        causes: dict[AxisValue, str] = {
+            int(value): cause for value, cause in (self.causes.__pydantic_extra__ or {}).items()
+        }
         return Entry(
             arch=self.arch,
             build=self.build,

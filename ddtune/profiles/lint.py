@@ -86,8 +86,8 @@ def _tree(profile: Profile, argv: Sequence[str], whole: bool) -> Iterator[Remark
         yield Remark(f"budget {budget} with a block of {block} is a plain chain, not a tree")
     elif block != budget + 1:
         yield Remark(
-            f"budget {budget} verifies {budget + 1} rows and --speculative-num-draft-tokens is {block}: a build that sizes "
-            "its graph's buffers by the latter reads beyond them"
+            f"budget {budget} verifies {budget + 1} rows and --speculative-num-draft-tokens is {block}: a build that "
+            "sizes its graph's buffers by the latter reads beyond them"
         )
 
 

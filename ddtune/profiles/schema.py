@@ -168,12 +168,29 @@ class DialectFile(_Model):
         )
 
 
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
 def json_schemas() -> dict[str, dict[str, Any]]:
     """The JSON schemas by file name."""
-    return {
-        "profile.schema.json": {"$schema": _DRAFT, "title": "ddtune profile", **ProfileFile.model_json_schema()},
-        "dialect.schema.json": {"$schema": _DRAFT, "title": "ddtune dialect", **DialectFile.model_json_schema()},
-    }
+    return {f"{kind}.schema.json": _schema(kind, model) for kind, model in _KINDS.items()}
 
 
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_KINDS: dict[str, type[BaseModel]] = {"profile": ProfileFile, "dialect": DialectFile}
+
+
+def _schema(kind: str, model: type[BaseModel]) -> dict[str, Any]:
+    schema = {"$schema": _DRAFT, **_closed(model.model_json_schema())}
+    return {**schema, "title": f"ddtune {kind}"}
+
+
+def _closed(node: Any) -> Any:
+    """The schema with every table of patterned keys closed to other keys, which pydantic refuses but does not write."""
+    if isinstance(node, list):
+        return [_closed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    closed = {key: _closed(value) for key, value in node.items()}
+    if "patternProperties" in closed:
+        closed.setdefault("additionalProperties", False)
+    return closed

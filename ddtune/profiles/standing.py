@@ -11,9 +11,9 @@ PROBATION_S = 3 * 86400.0
 def of(release: str | None, state: Mapping[str, Any], known_bad: bool = False, now: float | None = None) -> str:
     """``adopted``, ``probation``, ``proven``, ``unproven``, ``failed`` or ``known-bad``.
 
-    ``state`` is the helper's answer to ``state``; ``known_bad`` is what the envelope says of the release's axes; ``now``
-    is the host's wall clock, in seconds since the epoch. A release of another build than the present one is unproven:
-    its days were another engine's.
+    ``state`` is the helper's answer to ``state``; ``known_bad`` is what the envelope says of the release's axes;
+    ``now`` is the host's wall clock, in seconds since the epoch. A release of another build than the present one is
+    unproven: its days were another engine's.
     """
     if release is None:
         return "known-bad" if known_bad else "unproven"
@@ -79,6 +79,6 @@ def _adopted(release: str, state: Mapping[str, Any]) -> bool:
 def _of_another_build(release: str, state: Mapping[str, Any]) -> bool:
     present = (state.get("site") or {}).get("build")
     metas = [state.get("stable") or {}, state.get("previous") or {}, *(state.get("releases") or ())]
-    meta = next((one for one in metas if one.get("release") == release), {})
+    meta: Mapping[str, Any] = next((one for one in metas if one.get("release") == release), {})
     built = (meta.get("meta") or meta).get("build")
     return bool(present and built and present != built)
