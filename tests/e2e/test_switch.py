@@ -1,0 +1,165 @@
+"""Whole switches through the command line: each outcome is read back from the host's own process and journal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.operator import HOST
+from tests.e2e.service import Service
+from tests.e2e.unit import UNIT
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def on_b8(service: Service) -> Service:
+    """The service on b8-nvls; brought back there when the last test left it elsewhere."""
+    if not service.runs("8"):
+        code, answer = service.switch("b8-nvls", "--force")
+        assert code == 0, answer
+    return service
+
+
+def test_adopt_restarts_nothing(service: Service) -> None:
+    assert service.guest.show("NRestarts") == "0"
+    starts = [text for _, text in service.journal() if text.startswith("Started ")]
+    assert len(starts) == 1
+    assert "zz-ddtune.conf" in service.guest.show("DropInPaths")
+
+
+def test_status_reads_the_service(on_b8: Service) -> None:
+    status = on_b8.status()
+    assert status["host"] == HOST
+    assert status["service"]["unit"] == UNIT
+    assert status["service"]["state"] == "active"
+    assert status["service"]["profile"] == "b8-nvls"
+    assert status["service"]["accept_length"] == pytest.approx(4.48, abs=0.25)
+    assert status["txn"] is None
+
+
+def test_eager_commits(on_b8: Service, numbers: dict[str, float]) -> None:
+    before = on_b8.invocation()
+    code, answer = on_b8.switch("b16-eager")
+    assert (code, answer["outcome"], answer["cause"]) == (0, "committed", None), answer
+    assert answer["from"]["profile"] == "b8-nvls"
+    assert answer["to"] == answer["stable"]
+    assert answer["to"]["profile"] == "b16-eager"
+    assert set(answer["phases"]) >= {
+        "preflight",
+        "baseline",
+        "upload",
+        "arm",
+        "drain",
+        "stop",
+        "start",
+        "quick",
+        "full",
+    }
+    assert {check["verdict"] for check in answer["gate"].values()} == {"pass"}
+    assert on_b8.budget() == "16"
+    assert "disable" in " ".join(on_b8.guest.main_argv()), "graphs are off"
+    assert on_b8.invocation() != before
+    numbers["own_s of a committed switch"] = answer["own_s"]
+    assert answer["own_s"] < 3
+
+    on_b8.guest.ssh(["systemctl", "restart", UNIT])
+    on_b8.wait_ready()
+    assert on_b8.budget() == "16", "a commit outlives the next start"
+
+    code, answer = on_b8.switch("b8-nvls")
+    assert (code, answer["outcome"]) == (0, "committed"), answer
+    assert on_b8.budget() == "8"
+
+
+def test_known_bad_is_refused(on_b8: Service) -> None:
+    before = on_b8.invocation()
+    code, answer = on_b8.switch("b12")
+    assert (code, answer["outcome"], answer["cause"]) == (7, "refused", "known_bad"), answer
+    assert on_b8.invocation() == before
+    assert on_b8.budget() == "8"
+
+
+def test_illegal_memory_access_rolls_back(on_b8: Service, numbers: dict[str, float]) -> None:
+    began = time.monotonic()
+    code, answer = on_b8.switch("b12", "--force")
+    assert (code, answer["outcome"], answer["cause"]) == (3, "rolled_back", "illegal_memory_access"), answer
+    assert answer["stable"]["profile"] == "b8-nvls"
+    assert any("illegal memory access" in item["text"] for item in answer["evidence"])
+    assert on_b8.runs("8")
+    begun, stopped = _kill_path(on_b8, began, "illegal memory access")
+    numbers["fatal line to rollback begun"] = begun
+    numbers["fatal line to stopped"] = stopped
+    assert begun < 1
+    assert stopped < 8
+
+
+def _kill_path(service: Service, began: float, fatal: str) -> tuple[float, float]:
+    """Seconds from the fatal line to the stop's begin and to its end, by systemd's own lines in the journal."""
+    journal = [(at, text) for at, text in service.journal() if at > began]
+    died = min(at for at, text in journal if fatal in text.lower())
+    stopping = min(at for at, text in journal if text.startswith("Stopping ") and at > died)
+    stopped = min(at for at, text in journal if text.startswith("Stopped ") and at > stopping)
+    return stopping - died, stopped - died
+
+
+def test_failed_release_is_quarantined(on_b8: Service) -> None:
+    """A release that failed here is refused for that, whatever the envelope says."""
+    code, answer = on_b8.switch("b12")
+    assert (code, answer["outcome"]) == (7, "refused"), answer
+    assert answer["cause"] in {"quarantined", "known_bad"}
+
+
+def test_garbage_rolls_back(on_b8: Service) -> None:
+    code, answer = on_b8.switch("b32", "--force")
+    assert (code, answer["outcome"]) == (3, "rolled_back"), answer
+    assert answer["cause"] in {"garbage_output", "wrong_output", "accept_collapse"}
+    assert answer["evidence"]
+    assert on_b8.runs("8")
+
+
+def test_cublas_error_rolls_back(on_b8: Service) -> None:
+    code, answer = on_b8.switch("b64", "--force")
+    assert (code, answer["outcome"], answer["cause"]) == (3, "rolled_back", "cublas_error"), answer
+    assert any("CUBLAS" in item["text"] for item in answer["evidence"])
+    assert on_b8.runs("8")
+
+
+def test_unknown_profile_names_the_nearest(on_b8: Service) -> None:
+    answer = on_b8.operator.run("switch", HOST, "b16-eagre", "--yes")
+    assert answer.code == 2
+    assert "b16-eager" in answer.err
+    assert "Traceback" not in answer.err
+    assert len(answer.err.strip().splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "graphs", "code", "outcome"),
+    [("mine-graphs", "true", 3, "rolled_back"), ("mine-eager", "false", 0, "committed")],
+)
+def test_engine_behaves_by_its_flags(on_b8: Service, name: str, graphs: str, code: int, outcome: str) -> None:
+    """Two profiles that nobody shipped: budget 14 dies with graphs and serves without."""
+    profiles = on_b8.operator.config.parent / "profiles"
+    profiles.mkdir(exist_ok=True)
+    _write_profile(profiles / f"{name}.toml", graphs)
+    got, answer = on_b8.switch(name, "--force")
+    assert (got, answer["outcome"]) == (code, outcome), answer
+    assert on_b8.runs("14" if code == 0 else "8")
+
+
+def _write_profile(path: Path, graphs: str) -> None:
+    path.write_text(
+        '[axes]\nalgorithm = "ddtree"\nbudget = 14\ntopk = 4\ndraft_window = 2048\n'
+        f"graphs = {graphs}\nnvls = true\nmax_running = 128\n[gate]\nconcurrency = [1, 8]\n"
+    )
+
+
+def test_history_says_what_happened(service: Service) -> None:
+    ends = [line for line in service.history() if line["event"] in {"committed", "rolled_back"}]
+    assert [line["op"] for line in ends] == list(dict.fromkeys(line["op"] for line in ends)), "one end for each op"
+    causes = {line["to"]["profile"]: line["cause"] for line in ends}
+    assert causes["b12"] == "illegal_memory_access"
+    assert causes["b64"] == "cublas_error"
+    assert causes["b16-eager"] is None
