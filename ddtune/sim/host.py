@@ -56,11 +56,10 @@ class EmbeddedHost:
 
     async def start(self) -> Descriptor:
         """Brings the host up, its engine serving; not yet published. Raises HostError."""
-        program = [sys.executable, "-m", "ddtune.sim.hostd", str(self.root), str(self.api_port)]
+        where = (str(self.root), str(self._descriptor_path))
+        program = [sys.executable, "-m", "ddtune.sim.hostd", *where, str(self.api_port), self.settings.to_json()]
         janitor = self._janitor = await asyncio.create_subprocess_exec(
-            *bare.command("janitor", str(self.root), str(self._descriptor_path), "--"),
-            *program,
-            self.settings.to_json(),
+            *bare.command("janitor", *where, "--", *program),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},

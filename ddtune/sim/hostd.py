@@ -1,7 +1,7 @@
 """The embedded host's main process: journal, supervisor and sshd in one event loop. Started by the janitor alone.
 
-``python -m ddtune.sim.hostd ROOT API_PORT SETTINGS``; prints ``{"port": …}`` when a login is possible, and ends at
-end of file on standard input or on SIGTERM, with everything that it started.
+``python -m ddtune.sim.hostd ROOT DESCRIPTOR API_PORT SETTINGS``; prints ``{"port": …}`` when a login is
+possible, and ends at end of file on standard input or on SIGTERM, with everything that it started.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from ddtune.sim import control, kernel, layout, procs
+from ddtune.sim import control, janitor, kernel, layout, procs
 from ddtune.sim.children import Children
 from ddtune.sim.journal import Journal, Stream
 from ddtune.sim.settings import Settings
@@ -35,7 +35,7 @@ async def _first_start(root: Path, supervisor: Supervisor) -> None:
 
 @contextlib.asynccontextmanager
 async def services(root: Path) -> AsyncIterator[Supervisor]:
-    """The service manager and its journal, answering the stand-ins; every process below this one ends with the block."""
+    """The service manager and its journal, answering the stand-ins; all processes below this one end with the block."""
     journal = Journal(layout.journal_file(root), "b300")
     kernel.watch(journal)
     supervisor = Supervisor(root, journal, layout.journal_socket(root), layout.service_env(root))
@@ -84,12 +84,16 @@ async def run(root: Path, api_port: int, settings: Settings, ready: Callable[[in
 
 
 def main() -> None:
-    root, api_port, settings = Path(sys.argv[1]), int(sys.argv[2]), Settings.from_json(sys.argv[3])
+    root, descriptor, api_port, settings = sys.argv[1:5]
 
     def ready(port: int) -> None:
         print(json.dumps({"port": port}), flush=True)
 
-    asyncio.run(run(root, api_port, settings, ready))
+    try:
+        asyncio.run(run(Path(root), int(api_port), Settings.from_json(settings), ready))
+    finally:
+        # The janitor's part, done here too because it may be the janitor that was killed.
+        janitor.clean(root, descriptor)
 
 
 if __name__ == "__main__":

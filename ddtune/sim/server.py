@@ -41,7 +41,8 @@ class _Input(asyncio.BaseProtocol):
         self._session.hold(True)
 
     def resume_writing(self) -> None:
-        self._session.hold(False)
+        # Not at once: a transport that is closed in this call drops what was written in it.
+        asyncio.get_running_loop().call_soon(self._session.hold, False)
 
 
 class Session(asyncssh.SSHServerSession[bytes]):

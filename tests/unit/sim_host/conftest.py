@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.sim_host import served
 from tests.unit.sim_host.manager import Manager, start
 
 
@@ -20,3 +21,13 @@ def manager() -> Iterator[Manager]:
     process.stdin.close()
     process.wait(10)
     shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[served.Served]:
+    """A whole host."""
+    running = served.start(tmp_path_factory.mktemp("runtime"))
+    yield running
+    assert running.process.stdin is not None
+    running.process.stdin.close()
+    assert running.process.wait(10) == 0

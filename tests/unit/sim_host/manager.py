@@ -45,7 +45,7 @@ class Manager:
 
     def run(self, program: str, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         argv = [str(self.root / "usr/bin" / program), *args]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=DEADLINE_S, check=False)
         assert not check or done.returncode == 0, f"{argv}: {done.returncode} {done.stderr}"
         return done
 
