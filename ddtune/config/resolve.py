@@ -94,7 +94,7 @@ def _demo(name: str) -> HostConfig:
         raise ConfigError(f"cannot use {path}: {problems(error, DemoFile)}") from None
     if file.pid is not None and not _alive(file.pid):
         raise ConfigError(f"the embedded host {name!r} has ended; start another with: ddtune demo --serve")
-    return file.host(name)
+    return file.config(name)
 
 
 def _alive(pid: int) -> bool:

@@ -120,7 +120,7 @@ class DemoFile(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    ssh: str = "127.0.0.1"
+    host: str = "127.0.0.1"
     port: Port
     user: str | None = None
     identity: Path
@@ -138,10 +138,16 @@ class DemoFile(BaseModel):
     limits: LimitsFile = LimitsFile()
     pid: int | None = None
 
-    def host(self, name: str) -> HostConfig:
+    @field_validator("nvml_source", "api_key_file", mode="before")
+    @classmethod
+    def _none(cls, value: Any) -> Any:
+        return value or None
+
+    def config(self, name: str) -> HostConfig:
         """The embedded host, writable."""
-        fields = self.model_dump(exclude={"limits", "pid"})
-        return HostConfig(name=name, write=True, simulated=True, limits=Limits(**self.limits.model_dump()), **fields)
+        fields = self.model_dump(exclude={"limits", "pid", "host"})
+        limits = Limits(**self.limits.model_dump())
+        return HostConfig(name=name, ssh=self.host, write=True, simulated=True, limits=limits, **fields)
 
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 # A prompt, a path or a request id comes from the engine's users; what they write must not roll a profile back.
-_OURS = r"^(?!.*(?:HTTP/\d(?:\.\d)?\" \d{3}|(?:Receive|Finish): obj=|rids?=|\b(?:text|prompt|messages)=))"
+_OURS = r"(?s)^(?!.*(?:HTTP/\d(?:\.\d)?\" \d{3}|(?:Receive|Finish): obj=|rids?=|\b(?:text|prompt|messages)=))"
 
 _PATTERNS = (
     ("xid_hardware", r"CUDA error: uncorrectable (?:ECC|NVLink) error"),

@@ -80,6 +80,8 @@ def test_the_embedded_host(home: Path) -> None:
     folder.mkdir()
     descriptor = {
         "name": "demo-1",
+        "host": "127.0.0.1",
+        "nvml_source": "",
         "port": 4022,
         "user": "demo",
         "identity": "/x/key",

@@ -101,5 +101,9 @@ def test_the_expressions_are_old_enough() -> None:
         assert not re.search(r"\(\?>|[*+?}]\+", regex)
 
 
+def test_a_message_of_several_lines() -> None:
+    assert fatal_cause("first\nCUDA error: an illegal memory access was encountered") == "illegal_memory_access"
+
+
 def test_a_huge_line_costs_little() -> None:
-    assert fatal_cause("x" * 500_000) is None
+    assert fatal_cause("x" * 100_000) is None
