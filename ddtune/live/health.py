@@ -42,8 +42,11 @@ def word(facts: Facts) -> str:
     """``serving``, ``idle``, ``starting``, ``busy``, ``dead``, ``down`` or ``unknown``."""
     if facts.unit_age is None or facts.unit_age > FRESH_S or not facts.active:
         return "unknown"
-    if facts.active in ("inactive", "failed", "deactivating") or facts.sub == "auto-restart":
+    if facts.active in ("inactive", "failed") or facts.sub == "auto-restart":
         return "down"
+    if facts.active == "deactivating":
+        # An engine that is asked to stop first ends what it has begun.
+        return "busy" if facts.port == "open" else "down"
     if _is_dead(facts):
         return "dead"
     if facts.port is None:

@@ -53,6 +53,8 @@ def _metrics(state: State, line: Mapping[str, Any], received_at: float) -> State
     since = (engine.running_since or received_at) if running else None
     return replace(
         state,
+        api=replace(state.api, port="open", answered_at=received_at),
+        run=replace(state.run, was_open=True),
         engine=replace(
             engine,
             scrapes=(*kept, now),

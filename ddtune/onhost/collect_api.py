@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
@@ -13,6 +14,8 @@ from .collect_metrics import filtered
 
 _LIMIT_S = 2.0
 _MAX_BODY = 4 << 20
+# The engine logs each request; what seldom changes is asked for seldom while all is well.
+_SELDOM_S = 5.0
 _LOADS = "/v1/loads?include=core,spec,queues"
 
 
@@ -40,9 +43,14 @@ class Api:
         self._noted: set[str] = set()
         self._connection: Optional[http.client.HTTPConnection] = None
         self._has_ready = True
+        self._well = False
+        self._asked_at = 0.0
 
     def lines(self) -> list[dict[str, Any]]:
-        """``metrics`` and ``loads`` where they answered, and always ``ready``, which also says what the port does."""
+        """``metrics`` and ``loads`` where they answered, and ``ready``, which also says what the port does.
+
+        With metrics and readiness as they should be, ``loads`` and ``ready`` come every few seconds only.
+        """
         found: list[dict[str, Any]] = []
         try:
             status, body = self._get("/metrics", {})
@@ -50,10 +58,15 @@ class Api:
                 found.append({"t": "metrics", "at": clock.wall(), "text": filtered(body.decode(errors="replace"))})
             elif status == 404:
                 self._say("no-metrics", "the service runs without --enable-metrics: its rates cannot be read.")
-            found += self._loads()
-            found.append({"t": "ready", "at": clock.wall(), "status": self._ready(), "port": "open"})
+            if status != 200 or not self._well or time.monotonic() - self._asked_at >= _SELDOM_S:
+                self._asked_at = time.monotonic()
+                found += self._loads()
+                ready = self._ready()
+                self._well = ready == 200 or not self._has_ready
+                found.append({"t": "ready", "at": clock.wall(), "status": ready, "port": "open"})
         except NoAnswerError as error:
             self.close()
+            self._well = False
             found.append({"t": "ready", "at": clock.wall(), "status": None, "port": error.port})
         return found
 
@@ -64,8 +77,11 @@ class Api:
 
     def _loads(self) -> list[dict[str, Any]]:
         status, body = self._get(_LOADS, self._authorization())
-        if status in (401, 403) and self._argv():
-            self._say("key", "the service wants an API key: set api_key_file to a file that this login can read.")
+        if status in (401, 403):
+            if self._argv():
+                self._say("key", "the service wants an API key: set api_key_file to a file that this login can read.")
+            else:
+                self._asked_at = 0.0  # The key may stand in a command line that is yet to be read.
         try:
             loads = json.loads(body) if status == 200 else None
         except ValueError:

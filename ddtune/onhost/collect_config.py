@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from .paths import Install, Paths, load_install
@@ -37,19 +37,18 @@ class Config:
 
     @property
     def install(self) -> Install:
-        """The programs to run, with the installed ones behind what the operator named."""
+        """The programs to run: those that the operator named, else the installed constants, else the search path's."""
         found = load_install(self.paths.pyz)
-        return Install(
+        return replace(
+            found,
             root=self.root,
-            systemctl=self._command("systemctl", found.systemctl),
-            journalctl=self._command("journalctl", found.journalctl),
+            systemctl=self._command("systemctl") or found.systemctl,
+            journalctl=self._command("journalctl") or found.journalctl,
         )
 
-    def _command(self, name: str, installed: str) -> str:
-        given = self.commands.get(name)
-        if given:
-            return given
-        return installed if os.access(installed, os.X_OK) else shutil.which(name) or installed
+    def _command(self, name: str) -> Optional[str]:
+        installed = os.path.exists(self.paths.install)
+        return self.commands.get(name) or (None if installed else shutil.which(name))
 
 
 def parse(line: bytes) -> Config:

@@ -19,6 +19,7 @@ _PR_SET_PDEATHSIG = 1
 _KERNEL = re.compile(
     r"NVRM|Xid|nvidia|NVLink|nvswitch|out of memory|oom[-_]kill|oom_reaper|Killed process", re.IGNORECASE
 )
+_PROBES = re.compile(r'"GET /(?:metrics|ready|health|v1/loads)\b[^"]*" 200\b')
 _NO_PERMISSION = re.compile(r"not seeing messages|insufficient permissions|Permission denied", re.IGNORECASE)
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -140,7 +141,7 @@ class Follower:
             self._skipping = False
             if entry:
                 self._cursor = entry["cursor"] or self._cursor
-                if self._source != "kernel" or _KERNEL.search(entry["text"]):
+                if matters(self._source, entry["text"]):
                     self._emit(self._source, entry)
         if len(rest) > _LINE_KEPT:
             rest, self._skipping = b"", True
@@ -156,6 +157,11 @@ class Follower:
         if text not in self._noted:
             self._noted.add(text)
             self._note(text)
+
+
+def matters(source: str, text: str) -> bool:
+    """Of the kernel what concerns GPUs and memory; of the unit all but answered probes, ours among them."""
+    return _KERNEL.search(text) is not None if source == "kernel" else not _PROBES.search(text)
 
 
 def _end_with_parent() -> None:

@@ -29,6 +29,7 @@ from .unit import Systemctl, SystemctlError
 PROTO = 1
 _FIRST_LINE_KEPT = 1 << 20
 _DDTUNE_S = 5.0
+_LOOK_AGAIN_S = 5.0
 
 
 def main(_arguments: list[str]) -> int:
@@ -73,12 +74,11 @@ class Collector:
         self._gpus = Gpus(config.tick_s)
         self._followers: list[Follower] = []
         self._by_descriptor: dict[int, Follower] = {}
+        self._look_again_at: Optional[float] = None
 
     def run(self) -> None:
-        unit = self._hello()
-        if unit is not None:
-            self._followers = [self._follower("unit", ["-u", unit]), self._follower("kernel", ["-k"])]
-        self._start_samplers(unit)
+        self._sample(lambda: [self._gpus.line()], self._config.tick_s)
+        self._look()
         try:
             self._loop()
         finally:
@@ -86,6 +86,14 @@ class Collector:
             self._gpus.end()
             for follower in self._followers:
                 follower.stop()
+
+    def _look(self) -> None:
+        """Find the service, say hello, and watch it if there is one to watch."""
+        unit = self._hello()
+        self._look_again_at = time.monotonic() + _LOOK_AGAIN_S if unit is None else None
+        if unit is not None:
+            self._followers = [self._follower("unit", ["-u", unit]), self._follower("kernel", ["-k"])]
+            self._start_samplers(unit)
 
     def _hello(self) -> Optional[str]:
         config, unit, units = self._config, self._config.unit, []
@@ -115,11 +123,8 @@ class Collector:
             )
         return unit
 
-    def _start_samplers(self, name: Optional[str]) -> None:
+    def _start_samplers(self, name: str) -> None:
         config = self._config
-        self._sample(lambda: [self._gpus.line()], config.tick_s)
-        if name is None:
-            return
         unit = Unit(self._systemctl, config.paths, name)
         api = Api(config.api_port, config.api_key_file, lambda: unit.argv, self._note)
         self._sample(api.lines, config.tick_s)
@@ -149,6 +154,8 @@ class Collector:
         pending, writing = b"", False
         heard = time.monotonic()
         while time.monotonic() - heard < self._config.silence_s:
+            if self._look_again_at is not None and time.monotonic() >= self._look_again_at:
+                self._look()
             for follower in self._followers:
                 for descriptor in follower.start(time.monotonic()):
                     self._by_descriptor[descriptor] = follower

@@ -10,7 +10,7 @@ from ddtune.onhost import collect_metrics, collect_smi, releases
 from ddtune.onhost.collect_api import Api
 from ddtune.onhost.collect_config import parse
 from ddtune.onhost.collect_ddtune import Ddtune
-from ddtune.onhost.collect_journal import parse_entry
+from ddtune.onhost.collect_journal import matters, parse_entry
 from ddtune.onhost.collect_outbox import LOG_BYTES_KEPT, Outbox
 from ddtune.onhost.collect_unit import expected_schedulers, is_engine
 from ddtune.onhost.paths import UnitPaths
@@ -69,6 +69,22 @@ def test_a_journal_entry_in_each_of_its_shapes() -> None:
     assert len(parse_entry(entry(1.0, "y" * 100_000, "c").encode())["text"]) < 9000  # type: ignore[index]
     for odd in (b"", b"{", b"[]", b"7", entry(1.0, None, "c").encode(), b'{"MESSAGE":"x"}'):
         assert parse_entry(odd) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "kept"),
+    [
+        ("unit", '[2026-01-01 00:00:00] INFO:     127.0.0.1:5 - "GET /metrics HTTP/1.1" 200 OK', False),
+        ("unit", 'INFO:     127.0.0.1:5 - "GET /v1/loads?include=core HTTP/1.1" 200 OK', False),
+        ("unit", 'INFO:     127.0.0.1:5 - "GET /ready HTTP/1.1" 503 Service Unavailable', True),
+        ("unit", 'INFO:     127.0.0.1:5 - "POST /generate HTTP/1.1" 200 OK', True),
+        ("kernel", "usb 1-1: new device", False),
+        ("kernel", "NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.", True),
+        ("kernel", "Out of memory: Killed process 9 (python3)", True),
+    ],
+)
+def test_what_of_the_journal_is_sent(source: str, text: str, kept: bool) -> None:
+    assert matters(source, text) is kept
 
 
 @pytest.mark.parametrize(

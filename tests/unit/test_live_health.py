@@ -33,6 +33,8 @@ YOUNG = replace(UP, had_all=False, was_open=False, was_ready=False, running=None
         (UP, "serving"),
         (replace(UP, unit_age=20.0), "unknown"),
         (replace(UP, active="failed"), "down"),
+        (replace(UP, active="deactivating"), "busy"),
+        (replace(UP, active="deactivating", port="refused"), "down"),
         (replace(UP, active="activating", sub="auto-restart"), "down"),
         (replace(UP, running=0, proof_age=700.0), "idle"),
         (replace(UP, running=0, proof_age=None), "idle"),
