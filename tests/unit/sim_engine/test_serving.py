@@ -1,0 +1,273 @@
+"""A healthy engine over HTTP, in its own process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ddtune.sim.engine.info import VERSION
+from tests.unit.sim_engine.conftest import Start
+
+
+def test_start_phases_in_order_and_refused_until_shortly_before_ready(start: Start) -> None:
+    began = time.monotonic()
+    engine = start(8, warm=False, speed=60)
+    refused_until = None
+    while engine.status("/ready") != 200:
+        if refused_until is None:
+            try:
+                socket.create_connection(("127.0.0.1", engine.port), 0.2).close()
+                refused_until = time.monotonic() - began
+            except OSError:
+                pass
+        assert time.monotonic() - began < 15, engine.log[-800:]
+        time.sleep(0.01)
+    ready_s = time.monotonic() - began
+    assert refused_until is not None
+    assert 150 <= ready_s * 60 <= 150 * 1.25
+    assert refused_until * 60 >= 140
+    at = [
+        engine.log.index(line)
+        for line in (
+            "server_args={",
+            "Init torch distributed begin.",
+            "Load weight begin. avail mem=",
+            "Multi-thread loading shards:  50% Completed | 32/64",
+            "Load weight end. elapsed=",
+            "KV Cache is allocated.",
+            "Capture target verify CUDA graph begin. backend=full, num_tokens_per_req=9, bs=[1, 2,",
+            "Capture target verify CUDA graph end.",
+            "Capture draft decode CUDA graph begin.",
+            "max_total_num_tokens=",
+            "INFO:     Uvicorn running on http://127.0.0.1:",
+            "The server is fired up and ready to roll!",
+        )
+    ]
+    assert at == sorted(at)
+
+
+def test_without_graphs_nothing_is_captured_and_passes_are_eager(start: Start) -> None:
+    engine = start(16, "--disable-cuda-graph").ready()
+    answer = engine.generate("Describe a mountain", 64, ignore_eos=True)
+    assert answer["meta_info"]["spec_accept_length"] == pytest.approx(5.8, rel=0.15)
+    assert "Capturing" not in engine.log
+    assert engine.metric("cuda_graph_passes_total", mode="decode_none") > 5
+    assert engine.metric("cuda_graph_passes_total", mode="decode_cuda_graph") == 0
+
+
+def test_eight_schedulers_bear_the_real_names(start: Start) -> None:
+    engine = start().ready()
+    names = set()
+    for child in _children(engine.process.pid):
+        names.add((open(f"/proc/{child}/cmdline").read()).rstrip("\0"))
+    assert names == {f"sglang::scheduler_TP{rank}" for rank in range(8)}
+
+
+def _children(pid: int) -> list[int]:
+    return [int(text) for text in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+
+
+@pytest.mark.parametrize(("concurrency", "tokens", "expected"), [(1, 900, 303), (16, 400, 2509), (64, 250, 4051)])
+def test_measured_speed_is_the_models(start: Start, concurrency: int, tokens: int, expected: float) -> None:
+    engine = start(speed=4).ready()
+    began = time.monotonic()
+    with ThreadPoolExecutor(concurrency) as pool:
+        ask = lambda number: engine.generate(f"Story {number}", tokens, ignore_eos=True)  # noqa: E731 (one call)
+        answers = list(pool.map(ask, range(concurrency)))
+    seconds = (time.monotonic() - began) * 4
+    total = sum(answer["meta_info"]["completion_tokens"] for answer in answers)
+    slowest = max(answer["meta_info"]["e2e_latency"] for answer in answers)
+    assert total == concurrency * tokens
+    assert slowest <= seconds
+    assert total / slowest == pytest.approx(expected, rel=0.15 if concurrency > 1 else 0.05)
+
+
+def test_counters_and_histograms_follow_the_requests(start: Start) -> None:
+    engine = start().ready()
+    before = engine.metric("generation_tokens_total")
+    made = [engine.generate(f"Poem {number}", 100, ignore_eos=True) for number in range(5)]
+    assert engine.metric("generation_tokens_total") - before == 500
+    verify = sum(answer["meta_info"]["spec_verify_ct"] for answer in made)
+    assert 500 / verify == pytest.approx(4.48, rel=0.06)
+    assert engine.metric("num_requests_total") == 6
+    assert engine.metric("e2e_request_latency_seconds_count") == 6
+    assert engine.metric("time_to_first_token_seconds_count") == 6
+
+
+def test_no_speculation_shows_no_speculative_fields(start: Start) -> None:
+    engine = start(None).ready()
+    answer = engine.generate("Describe a lake", 40, ignore_eos=True)
+    assert not [name for name in answer["meta_info"] if name.startswith("spec_")]
+    assert engine.metric("spec_accept_length") == 0
+    loads = json.loads(engine.call("/v1/loads")[1])["loads"][0]
+    assert "speculative" not in loads
+
+
+def test_metrics_are_not_found_without_their_flag(start: Start, tmp_path: object) -> None:
+    engine = start().ready()
+    assert engine.status("/metrics") == 200
+    assert engine.status("/get_load") == 404
+    assert engine.call("/ready", method="POST")[0] == 405
+
+
+def test_the_same_seed_gives_the_same_answers(start: Start) -> None:
+    one, two = start().ready(), start().ready()
+    for prompt in ("Describe a lake", "What is the capital of France?"):
+        assert one.generate(prompt, 80)["output_ids"] == two.generate(prompt, 80)["output_ids"]
+
+
+def test_streams_grow_and_end(start: Start) -> None:
+    engine = start(speed=4).ready()
+    body = {"text": "Describe a lake", "stream": True, "sampling_params": {"max_new_tokens": 300, "temperature": 0, "ignore_eos": True}}  # fmt: skip  # noqa: E501 (one literal)
+    raw = engine.call("/generate", body)[1].decode()
+    events = [line.removeprefix("data: ") for line in raw.splitlines() if line]
+    assert events[-1] == "[DONE]"
+    chunks = [json.loads(event) for event in events[:-1]]
+    lengths = [len(chunk["output_ids"]) for chunk in chunks]
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == 300
+    assert len(chunks) > 3
+    assert chunks[0]["meta_info"]["finish_reason"] is None
+    assert chunks[-1]["meta_info"]["finish_reason"] == {"type": "length", "length": 300}
+    assert all(later["text"].startswith(earlier["text"]) for earlier, later in zip(chunks, chunks[1:], strict=False))
+
+
+def test_chat_streams_and_counts(start: Start) -> None:
+    engine = start().ready()
+    body = {"model": "m", "messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 30}
+    whole = json.loads(engine.call("/v1/chat/completions", body)[1])
+    assert whole["choices"][0]["message"]["content"] == "The capital of France is Paris."
+    assert whole["choices"][0]["finish_reason"] == "stop"
+    raw = engine.call("/v1/chat/completions", {**body, "stream": True})[1].decode()
+    parts = [json.loads(line[6:]) for line in raw.splitlines() if line.startswith("data: {")]
+    text = "".join(part["choices"][0]["delta"].get("content") or "" for part in parts)
+    assert text == "The capital of France is Paris."
+    assert parts[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_thoughts_are_parsed_out_unless_turned_off(start: Start) -> None:
+    engine = start(8, "--reasoning-parser", "kimi_k2").ready()
+    body = {"messages": [{"role": "user", "content": "What is the capital of France?"}]}
+    thinking = json.loads(engine.call("/v1/chat/completions", body)[1])["choices"][0]["message"]
+    assert thinking["reasoning_content"]
+    assert thinking["content"] == "The capital of France is Paris."
+    off = {**body, "chat_template_kwargs": {"thinking": False}}
+    assert json.loads(engine.call("/v1/chat/completions", off)[1])["choices"][0]["message"]["reasoning_content"] is None
+
+
+def test_log_probabilities_are_refused_by_the_tree_alone(start: Start) -> None:
+    body = {"text": "x", "return_logprob": True, "sampling_params": {"max_new_tokens": 4}}
+    status, text = start(8).ready().call("/generate", body)
+    assert status == 400
+    assert "return_logprob" in json.loads(text)["error"]["message"]
+    answer = json.loads(start(None).ready().call("/generate", body)[1])
+    assert len(answer["meta_info"]["output_token_logprobs"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "key", "status"),
+    [
+        (["--api-key", "user"], "/model_info", None, 401),
+        (["--api-key", "user"], "/model_info", "user", 200),
+        (["--api-key", "user"], "/v1/loads", "wrong", 401),
+        (["--api-key", "user"], "/ready", None, 200),
+        (["--api-key", "user"], "/metrics", None, 200),
+        (["--api-key", "user"], "/flush_cache", "user", 200),
+        (["--api-key", "user", "--admin-api-key", "boss"], "/flush_cache", "user", 401),
+        (["--api-key", "user", "--admin-api-key", "boss"], "/flush_cache", "boss", 200),
+        (["--api-key", "user", "--admin-api-key", "boss"], "/model_info", "boss", 401),
+        (["--admin-api-key", "boss"], "/model_info", None, 200),
+    ],
+)
+def test_keys_by_level(start: Start, keys: list[str], path: str, key: str | None, status: int) -> None:
+    engine = start(8, *keys).ready()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    answered, body = engine.call(path, **headers)
+    assert answered == status
+    if status == 401:
+        assert json.loads(body) == {"error": "Unauthorized"}
+
+
+def test_server_info_shows_what_the_flags_resolve_to_and_no_key(start: Start) -> None:
+    engine = start(12, "--disable-cuda-graph", "--api-key", "sesame").ready()
+    status, body = engine.call("/server_info", Authorization="Bearer sesame")
+    shown = json.loads(body)
+    assert status == 200
+    assert shown["version"] == VERSION
+    assert shown["speculative_num_draft_tokens"] == 13
+    assert shown["internal_states"][0]["effective_max_running_requests_per_dp"] == 128
+    assert "sesame" not in json.dumps({**shown, "launch_command": ""})
+
+
+def test_pause_holds_everything_and_continue_lets_go(start: Start) -> None:
+    engine = start(speed=10).ready()
+    assert engine.call("/pause_generation", {"mode": "in_place"})[0] == 200
+    assert engine.status("/ready") == 503
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(engine.generate, "Describe a lake", 20)
+        engine.until(lambda: json.loads(engine.call("/v1/loads")[1])["loads"][0]["num_running_reqs"] == 1, "the request")
+        assert not waiting.done()
+        engine.call("/continue_generation", {})
+        assert waiting.result(10)["meta_info"]["completion_tokens"] == 20
+    assert engine.status("/ready") == 200
+
+
+def test_abort_all_ends_what_runs_and_lost_clients_end_theirs(start: Start) -> None:
+    engine = start(speed=1).ready()
+    running = lambda: json.loads(engine.call("/v1/loads")[1])["loads"][0]["num_running_reqs"]  # noqa: E731 (one call)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(engine.generate, "Describe a lake", 3000, ignore_eos=True)
+        engine.until(lambda: running() == 1, "the request")
+        engine.call("/abort_request", {"abort_all": True})
+        assert waiting.result(5)["meta_info"]["finish_reason"]["type"] == "abort"
+    client = http.client.HTTPConnection("127.0.0.1", engine.port)
+    client.request("POST", "/generate", json.dumps({"text": "x", "sampling_params": {"max_new_tokens": 4000, "ignore_eos": True}}))
+    engine.until(lambda: running() == 1, "the second request")
+    client.close()
+    engine.until(lambda: running() == 0, "the end of a request that nobody waits for")
+
+
+def test_flush_is_refused_while_requests_run(start: Start) -> None:
+    engine = start(env={"DDTUNE_SIM_TRAFFIC": "6"}).ready()
+    engine.until(lambda: engine.call("/flush_cache", {})[0] == 400, "a refused flush")
+
+
+def test_cached_prompts_are_counted_until_a_flush(start: Start) -> None:
+    engine = start().ready()
+    prompt = "A prompt of some length that is asked twice."
+    cached = [engine.generate(prompt, 4)["meta_info"]["cached_tokens"] for _ in range(2)]
+    assert cached[0] == 0
+    assert cached[1] > 5
+    assert engine.call("/flush_cache", {})[0] == 200
+    assert engine.generate(prompt, 4)["meta_info"]["cached_tokens"] == 0
+
+
+def test_traffic_is_seen_and_leaves_on_stop(start: Start) -> None:
+    engine = start(env={"DDTUNE_SIM_TRAFFIC": "6"}).ready()
+    engine.until(lambda: engine.metric("num_running_reqs") >= 4, "running requests in the gauges")
+    engine.until(lambda: engine.metric("generation_tokens_total", is_streaming="true") > 1000, "tokens")
+    engine.said("Decode batch, #running-req: ")
+    engine.process.send_signal(signal.SIGTERM)
+    assert engine.ended() == -9
+
+
+def test_health_generates_a_token_and_takes_a_tick(start: Start) -> None:
+    engine = start(speed=10).ready()
+    began = time.monotonic()
+    assert engine.status("/health", timeout=5) == 200
+    assert (time.monotonic() - began) * 10 >= 1.0
+
+
+def test_idle_and_busy_engines_cost_next_to_nothing(start: Start) -> None:
+    engine = start(speed=10, env={"DDTUNE_SIM_TRAFFIC": "24"}).ready()
+    cost = lambda: sum(map(int, open(f"/proc/{engine.process.pid}/stat").read().rpartition(")")[2].split()[11:13])) / 100  # noqa: E731, E501 (one call)
+    assert cost() < 0.6
+    before = cost()
+    time.sleep(2.0)
+    assert cost() - before < 0.2
