@@ -105,24 +105,26 @@ def match(
 
     What was seen on the host for exactly these axes on this build comes before any region, and the last of it counts:
     so a commit takes the word from a shipped region. ``axes`` are best those of the resolved command line
-    (``axes_of``), since a profile may leave some to the base.
+    (``axes_of``), since a profile may leave some to the base. ``dialect`` rules a region out only where regions name
+    it: one of the user's own may spell the same engine's flags.
     """
     found = [from_host(entry) if isinstance(entry, Mapping) else entry for entry in entries]
     here = (arch, build, dict(axes))
     seen = [e for e in found if e.exact and (e.bad or e.good) and (e.arch, e.build, e.when) == here]
     if seen:
         return seen[-1] if seen[-1].bad else None
-    for entry in found:
-        if not entry.exact and entry.bad and _covers(entry, arch, build, axes, dialect):
+    regions = [entry for entry in found if not entry.exact and entry.bad]
+    family = dialect if dialect in {entry.dialect for entry in regions} else None
+    for entry in regions:
+        if family in (None, entry.dialect) and _covers(entry, arch, build, axes):
             return _at(entry, axes)
     return None
 
 
-def _covers(entry: Entry, arch: str, build: str, axes: Mapping[str, AxisValue], dialect: str | None) -> bool:
+def _covers(entry: Entry, arch: str, build: str, axes: Mapping[str, AxisValue]) -> bool:
     return (
         entry.arch == arch
         and fnmatchcase(build, entry.build)
-        and (entry.dialect is None or dialect is None or entry.dialect == dialect)
         and all(_holds(condition, axes.get(axis, _UNSAID.get(axis))) for axis, condition in entry.when.items())
     )
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,9 +66,13 @@ def test_graphs_are_on_where_nothing_is_said() -> None:
     assert match(shipped_envelope(), ARCH, BUILD, {"algorithm": "ddtree", "budget": 12}) is not None
 
 
-def test_of_another_dialect() -> None:
-    assert match(shipped_envelope(), ARCH, BUILD, TREE, "site") is None
-    assert match(shipped_envelope(), ARCH, BUILD, TREE, "ddtree-pr29907") is not None
+def test_dialects() -> None:
+    shipped = shipped_envelope()
+    assert match(shipped, ARCH, BUILD, TREE, "ddtree-pr29907") is not None
+    # The user's own spelling of the same engine does not take the guard away.
+    assert match(shipped, ARCH, BUILD, TREE, "site") is not None
+    other = replace(shipped[0], dialect="other", when={"algorithm": "ddtree", "budget": "> 99"})
+    assert match([*shipped, other], ARCH, BUILD, TREE, "other") is None
 
 
 def test_a_commit_on_the_host_takes_the_word() -> None:
