@@ -76,9 +76,10 @@ class Api:
         self._connection = None
 
     def _loads(self) -> list[dict[str, Any]]:
-        status, body = self._get(_LOADS, self._authorization())
+        argv = self._argv()
+        status, body = self._get(_LOADS, self._authorization(argv))
         if status in (401, 403):
-            if self._argv():
+            if argv:
                 self._say("key", "the service wants an API key: set api_key_file to a file that this login can read.")
             else:
                 self._asked_at = 0.0  # The key may stand in a command line that is yet to be read.
@@ -95,9 +96,9 @@ class Api:
         self._has_ready = status != 404
         return status if status in (200, 503) else None
 
-    def _authorization(self) -> dict[str, str]:
+    def _authorization(self, argv: Sequence[str]) -> dict[str, str]:
         try:
-            key = read_key(self._key_file, self._argv())
+            key = read_key(self._key_file, argv)
             return {"Authorization": f"Bearer {key}"} if key else {}
         except ApiError as error:
             self._say("key-file", f"{error}.")

@@ -142,7 +142,7 @@ def test_a_port_where_nothing_listens_says_so() -> None:
 def test_a_key_file_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
     said: list[str] = []
     api = Api(1, str(tmp_path / "key"), lambda: (), said.append)
-    assert api._authorization() == api._authorization() == {}
+    assert api._authorization(()) == api._authorization(()) == {}
     assert len(said) == 1
 
 
