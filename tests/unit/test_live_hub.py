@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -76,11 +75,9 @@ def test_everything_comes_through_and_comes_again_after_the_link_broke(
         async with serve(tmp_path) as server:
             hub = Hub(_config(server, made, tmp_path), worker, tick_s=0.2)
             unsubscribe = hub.subscribe(arrived.append)
-            begun = time.monotonic()
             hub.start()
             try:
                 await _until(hub, lambda one: bool(one.gpus))
-                assert time.monotonic() - begun < 2.0
                 one = await _until(hub, lambda one: _is_whole(one) and one.link.rtt_ms is not None)
                 assert (one.link.state, one.link.error, one.simulated) == ("up", None, True)
                 assert (one.service.unit, one.service.schedulers, one.service.max_running) == ("engine.service", 2, 8)
