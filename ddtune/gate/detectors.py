@@ -140,7 +140,8 @@ def doubled_words(probe: Probe, answer: Answer) -> str | None:
     doubles = [
         one
         for one, two in pairwise(tokens)
-        if len(one) > 1 and one.lower() == two.lower() and one[0].isalpha() and one.lower() not in _LEGAL_DOUBLES
+        # Names are doubled by right (Walla Walla), so capitals do not count.
+        if len(one) > 1 and one == two and one[0].isalpha() and not one[0].isupper() and one not in _LEGAL_DOUBLES
     ]
     words = sum(1 for token in tokens if token[0].isalpha())
     # Code and data say `int int` and `null null` by right.

@@ -52,6 +52,7 @@ HEALTHY = {
     "named": "The word for tide in Japanese is 潮, and the Russians say да when they mean yes.",
     "song": "No, no, no, said the sailor. Row, row, row your boat. It was very very late, he knew that that was so.",
     "questions": "What is it? It is what it is. Is it? Yes. Yes! Well, well. Who is who, and which witch is which?",
+    "names": "From Walla Walla they went to Pago Pago, Baden Baden and New York New York, then to Lock lock.",
     "dialogue": '"Where are you going?" "To the mill." "To the mill?" "To the mill, yes, to the mill and back."',
 }  # fmt: skip
 
