@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddtune.gate import prompts
 from ddtune.gate.baseline import Baseline
@@ -44,6 +44,12 @@ class GatePlan:
     def has(self, stage: str, name: str) -> bool:
         """Whether ``name`` is planned in ``stage``."""
         return any(check.stage == stage and check.name == name for check in self.checks)
+
+    def on_stable(self, stable: Baseline) -> GatePlan:
+        """This plan for stable itself after a rollback: judged without what the candidate is expected to do."""
+        reported = stable.speculative and stable.accept_length is not None
+        kept = tuple(check for check in self.checks if check.name != "accept_length" or reported)
+        return replace(self, checks=kept, speculative=stable.speculative, expect_accept=None)
 
     def levels(self) -> tuple[int, ...]:
         """The concurrency levels of the full gate's bursts, rising."""

@@ -123,7 +123,7 @@ def _env_differs(facts: Facts, release: Release) -> str | None:
             runs = facts.env[name]
             return f"{name} is {'not set' if runs is None else 'another value'} in the running process"
     for name in release.env_unset:
-        if facts.env.get(name) is not None:
+        if name not in release.env_set and facts.env.get(name) is not None:
             return f"{name} is set in the running process, the release unsets it"
     if facts.env_ok is False:
         return "the running environment is not what the release sets and unsets"

@@ -214,6 +214,16 @@ def test_what_cannot_apply_is_not_planned_and_says_why() -> None:
     assert "accept_length" in made.names
 
 
+def test_stable_after_a_rollback_is_not_held_to_the_candidates_speculation() -> None:
+    made = plan(PRODUCTION, speculative=True, isolation=None, expect_accept=9.0)
+    plain = made.on_stable(Baseline("n", speculative=False))
+    assert not plain.has("quick", "accept_length")
+    assert plain.has("quick", "verbatim_copy")
+    tree = made.on_stable(Baseline("n", speculative=True, accept_length=4.5))
+    assert tree.has("quick", "accept_length")
+    assert tree.expect_accept is None
+
+
 def test_copies_and_agreement_cannot_be_left_out_and_the_rest_can() -> None:
     skip = ("verbatim_copy", "agreement", "coding", "concurrency", "soak")
     made = plan(replace(PRODUCTION, skip=skip), speculative=True, isolation="unshare")
