@@ -56,7 +56,7 @@ async def measure(
     speculative: bool,
     isolation: Isolation | None,
     full: bool = True,
-    limit_s: float = 300.0,
+    limit_s: float = 900.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Baseline:
     """Ask stable everything that a candidate will be asked; ``full`` adds what only the full gate needs.

@@ -96,9 +96,9 @@ async def judge_all(probes: Sequence[Probe], answers: Sequence[Answer], isolatio
 
 
 def judge(judged: Mapping[str, str | None], planned: Sequence[str]) -> CheckResult:
-    """The verdict over the problems that stable solves: each must be solved. What it can exclude is little: see below.
+    """The verdict over the problems that stable solves: each must be solved.
 
-    Solving 5 of 5 puts the pass rate above 55 % with 95 % confidence, no higher.
+    It can exclude little: 5 of 5 puts the pass rate above 55 % with 95 % confidence, no higher.
     """
     lost = {name: reason for name, reason in judged.items() if reason is not None}
     if lost:
