@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from ddtune.engine.model import LogLine
+from ddtune.engine.model import Incident, LogLine
 from ddtune.live.snapshot import Snapshot
 
 REMEMBERED = 4096
@@ -19,6 +19,7 @@ class Feed:
         self._arrived = asyncio.Event()
         self._seen: dict[object, None] = {}
         self._lines: list[LogLine] = []
+        self._requests: dict[str, float] = {}
 
     def push(self, snapshot: Snapshot) -> None:
         """Take a snapshot; called in the loop's own thread."""
@@ -30,6 +31,10 @@ class Feed:
                 self._lines.append(line)
         while len(self._seen) > REMEMBERED:
             self._seen.pop(next(iter(self._seen)))
+        service = snapshot.service
+        fresh = snapshot.ages.engine is not None and snapshot.ages.engine <= 2 * snapshot.tick_s
+        if fresh and service.invocation is not None and service.requests_total is not None:
+            self._requests[service.invocation] = service.requests_total
         self._arrived.set()
 
     def lines(self) -> Iterable[LogLine]:
@@ -46,6 +51,10 @@ class Feed:
             return
 
     @property
-    def requests_total(self) -> float | None:
-        """The engine's own count of requests, or None."""
-        return None if self.snapshot is None else self.snapshot.service.requests_total
+    def incident(self) -> Incident | None:
+        """The newest classified fault of the log, or None."""
+        return self.snapshot.incidents[-1] if self.snapshot and self.snapshot.incidents else None
+
+    def requests_of(self, invocation: str | None) -> float | None:
+        """How many requests one start of the engine has counted, as last read; None when it was never read."""
+        return None if invocation is None else self._requests.get(invocation)

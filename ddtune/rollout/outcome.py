@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ddtune.engine.model import Evidence
+from ddtune.engine.model import Evidence, Incident
 from ddtune.gate.model import CheckResult
 from ddtune.rollout.model import Outcome, ReleaseRef
 from ddtune.rollout.state import HostState
@@ -44,22 +44,46 @@ def evidence_of(entries: object) -> tuple[Evidence, ...]:
     )
 
 
-def with_txn(outcome: Outcome, txn: Mapping[str, Any] | None) -> Outcome:
-    """The outcome completed from what the host decided; without a terminal state it is unknown."""
+def with_txn(outcome: Outcome, txn: Mapping[str, Any] | None, incident: Incident | None = None) -> Outcome:
+    """The outcome completed from what the host decided; without a terminal state it is unknown.
+
+    An ``incident`` read from the log of the same fault adds its first bad rank and what followed.
+    """
     if txn is None:
         return replace(outcome, outcome="unknown", cause=outcome.cause or "link_lost")
     name = OUTCOME_OF_STATE.get(str(txn.get("state")), "unknown")
     cause = None if name == "committed" else txn.get("cause") or outcome.cause or "unknown"
     stable = outcome.target if name == "committed" else outcome.stable
-    evidence = outcome.evidence + tuple(
-        line for line in evidence_of(txn.get("evidence")) if line not in outcome.evidence
+    return replace(
+        outcome,
+        outcome=name,
+        cause=cause,
+        stable=stable,
+        evidence=() if cause is None else _with_incident(evidence_of(txn.get("evidence")), incident),
     )
-    return replace(outcome, outcome=name, cause=cause, stable=stable, evidence=evidence)
+
+
+def _with_incident(evidence: tuple[Evidence, ...], incident: Incident | None) -> tuple[Evidence, ...]:
+    """The host's evidence with the rank and the further lines of the same fault, as this side read them."""
+    texts = {line.text for line in evidence}
+    if incident is None or not any(line.text in texts for line in incident.evidence):
+        return evidence
+    ranked = tuple(
+        replace(line, rank=line.rank or incident.rank) if line.source == "unit" else line for line in evidence
+    )
+    return ranked + tuple(line for line in incident.evidence if line.text not in texts)
 
 
 def host_times(txn: Mapping[str, Any] | None) -> dict[str, float]:
-    """Seconds that only the host can tell: rollback begun, unit stopped, stable serving, each from its predecessor."""
-    times = (txn or {}).get("times") or {}
+    """Seconds that only the host can tell: from the fatal line to the rollback's begin and the unit's stop, and on.
+
+    The fatal line's time is the journal's, brought to the host's boot clock by the two clocks that arming recorded.
+    """
+    txn = txn or {}
+    times = dict(txn.get("times") or {})
+    fatal = next((line for line in evidence_of(txn.get("evidence")) if line.source in ("unit", "kernel")), None)
+    if fatal is not None and isinstance(txn.get("wall_at"), int | float):
+        times["fatal"] = fatal.at - txn["wall_at"] + txn["armed_at"]
     spans = {
         "begun_to_stopped": ("rollback_begun", "rollback_stopped"),
         "begun_to_serving": ("rollback_begun", "serving"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -93,11 +94,12 @@ async def make_plan(
     state = read_state(await link.call("state", limit=200))
     if not state.adopted:
         raise Refused("not_adopted", preflight.host_findings(state, config.name)[0].text)
-    inspected = await link.call("inspect", env=[])
+    inspected, stable, found = await asyncio.gather(
+        link.call("inspect", env=[]), _release(link, state.stable.release), asyncio.to_thread(sandbox.probe)
+    )
     with stopwatch.excluded():
         build = Build.of(state, await link.call("probe_build", timeout=FLAG_CHECK_S))
     target, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
-    stable = await _release(link, state.stable.release)
     running = bool(inspected.get("pid"))
     same = target.sha256 == state.stable.release
     findings = [
@@ -105,7 +107,6 @@ async def make_plan(
         *(preflight.drift_findings(inspected, state, config.name) if kind == "switch" else []),
         *findings,
     ]
-    found = sandbox.probe()
     isolation, why_not = found.isolation, found.reason
     speculative = profile.axes.get("algorithm", "none") != "none"
     stable_axes = state.meta_of(state.stable.release).get("axes") or {}

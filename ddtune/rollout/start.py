@@ -11,6 +11,7 @@ from ddtune.engine.phases import phase_after
 from ddtune.rollout.errors import TrialFailed
 from ddtune.rollout.feed import Feed
 
+FIRED_UP = "The server is fired up and ready to roll"
 ORDER = (Phase.LAUNCH, Phase.WEIGHTS, Phase.GRAPHS, Phase.WARMUP, Phase.READY)
 
 
@@ -47,7 +48,7 @@ async def follow_start(
                 continue
             saw_log = True
             last_line = now
-            reached = phase_after(phase, line)
+            reached = Phase.READY if FIRED_UP in line.text else phase_after(phase, line)
             if ORDER.index(reached) > ORDER.index(phase):
                 on_phase(phase, now - phase_began)
                 phase, phase_began = reached, now

@@ -18,7 +18,7 @@ from typing import Any
 
 from ddtune import __version__
 from ddtune.engine.fatal import FATAL_PATTERNS
-from ddtune.engine.model import Evidence, Phase
+from ddtune.engine.model import Evidence, Incident, Phase
 from ddtune.gate.model import CheckResult
 from ddtune.gate.sending import EngineGone
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
@@ -67,8 +67,9 @@ class Transaction:
         self._stage = ""
         self._stop_began: float | None = None
         self._served_at: float | None = None
-        self._requests_at_ready: float | None = None
-        self._sent_at_ready = 0
+        self._sent_before = 0
+        self._served_ungated: int | None = None
+        self._incident: Incident | None = None
         plan = prepared.plan
         self._outcome = Outcome(
             op=prepared.op,
@@ -161,6 +162,8 @@ class Transaction:
                 return
             await self._report(trial)
         finally:
+            self._incident = self._feed.incident
+            self._served_ungated = self._count_ungated()
             for task in (trial, reverted):
                 task.cancel()
             await asyncio.gather(trial, reverted, return_exceptions=True)
@@ -200,6 +203,7 @@ class Transaction:
         with self._phase("stop", own=False):
             await self._link.call("stop", op=op, timeout=limits.stop_timeout_s + 60)
         self._feed.lines()
+        self._sent_before = self._judge.sent
         with self._phase("start", own=False):
             await self._link.call("start", op=op)
             await follow_start(
@@ -209,7 +213,6 @@ class Transaction:
                 self._on_phase,
             )
         self._served_at = time.monotonic()
-        self._requests_at_ready, self._sent_at_ready = self._feed.requests_total, self._judge.sent
         self._took(await self._link.call("ready", op=op))
         await self._gate("quick")
         await self._gate("full")
@@ -219,10 +222,9 @@ class Transaction:
             await self._confirm()
 
     async def _confirm(self) -> None:
-        invocation = (await self._judge.inspected()).get("invocation")
         call = self._link.fresh if self._link.config.confirm_login == "fresh" else self._link.call
         try:
-            self._took(await call("confirm", op=self._prepared.op, invocation=invocation))
+            self._took(await call("confirm", op=self._prepared.op, invocation=self._trial_invocation))
         except Unreachable:
             # Sent or not, answered or not: the host knows.
             self._took(await self._link.call("renew", op=self._prepared.op, patience_s=self._limits.lease_s))
@@ -250,7 +252,7 @@ class Transaction:
                 await self._judge_stable()
         else:
             await self._await_over()
-        ended = with_txn(self._outcome, self._watch.txn if self._watch.over.is_set() else None)
+        ended = with_txn(self._outcome, self._watch.txn if self._watch.over.is_set() else None, self._incident)
         return self._finish(ended, self._sentence(ended))
 
     async def _await_over(self) -> None:
@@ -296,18 +298,16 @@ class Transaction:
             gate=dict(self._gating.checks),
             not_planned=self._gating.not_planned,
             downtime_s=down,
-            served_ungated=self._served_ungated(),
+            served_ungated=self._served_ungated,
             own_s=round(self._watch_time.own_s, 3),
         )
 
-    def _served_ungated(self) -> int | None:
-        """Requests of users between ready and the verdict, by the engine's own counter; None when it has none."""
-        if self._served_at is None and self._requests_at_ready is None:
-            return 0 if self._outcome.requests_cut is not None else None
-        now = self._feed.requests_total
-        if now is None or self._requests_at_ready is None:
-            return None
-        return max(0, round(now - self._requests_at_ready) - (self._judge.sent - self._sent_at_ready))
+    def _count_ungated(self) -> int | None:
+        """Requests of users that the trial took before the verdict, by the engine's own counter, ours left out."""
+        if self._trial_invocation is None:
+            return 0
+        counted = self._feed.requests_of(self._trial_invocation)
+        return None if counted is None else max(0, round(counted) - (self._judge.sent - self._sent_before))
 
     def _sentence(self, outcome: Outcome) -> str:
         host, stable = self._link.config.name, outcome.stable.profile or "the stable release"

@@ -49,8 +49,8 @@ class Host:
             "proto": 1,
             "root": str(root),
             "python": sys.executable,
-            "systemctl": self._tool("systemctl", f'exec {sys.executable} -I {HERE}/fake_systemctl.py {root} "$@"'),
-            "systemd_run": self._tool("systemd-run", f'exec {sys.executable} -I {HERE}/fake_guard.py {root} "$@"'),
+            "systemctl": self._tool("systemctl", f'exec {sys.executable} -I -S {HERE}/fake_systemctl.py {root} "$@"'),
+            "systemd_run": self._tool("systemd-run", f'exec {sys.executable} -I -S {HERE}/fake_guard.py {root} "$@"'),
             "journalctl": self._tool("journalctl", 'echo "-- cursor: s=1;i=2"'),
         }
 

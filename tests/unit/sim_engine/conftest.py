@@ -81,6 +81,10 @@ class Running:
     def said(self, text: str) -> None:
         self.until(lambda: text in self.log, f"the line {text!r}")
 
+    def schedulers(self) -> list[int]:
+        pid = self.process.pid
+        return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
     def ended(self, limit_s: float = LIMIT_S) -> int:
         return self.process.wait(limit_s)
 
@@ -104,10 +108,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
     begun: list[Running] = []
 
     def go(
-        budget: int | None = 8, *flags: str, speed: float = 50, warm: bool = True, env: dict[str, str] | None = None
+        budget: int | None = 8,
+        *flags: str,
+        speed: float = 50,
+        warm: bool = True,
+        metrics: bool = True,
+        env: dict[str, str] | None = None,
     ) -> Running:
-        argv = ["--model-path", "/models/m", "--tp-size", "8", "--enable-metrics", "--enable-nccl-nvls"]
-        argv += ["--max-running-requests", "128"]
+        argv = ["--model-path", "/models/m", "--tp-size", "8", "--enable-nccl-nvls", "--max-running-requests", "128"]
+        argv += ["--enable-metrics"] if metrics else []
         if budget is not None:
             argv += ["--speculative-algorithm", "DDTREE", "--speculative-draft-model-path", "/models/d"]
             argv += ["--speculative-ddtree-budget", str(budget)]

@@ -39,7 +39,13 @@ def test_help_names_every_flag_and_ends_well() -> None:
     ended = _run("--help")
     assert ended.returncode == 0
     named = set(re.findall(r"(?<![\w-])--[a-z0-9][a-z0-9-]*", ended.stdout))
-    assert {"--model-path", "--tp", "--speculative-ddtree-budget", "--enable-nccl-nvls", "--disable-cuda-graph"} <= named
+    assert {
+        "--model-path",
+        "--tp",
+        "--speculative-ddtree-budget",
+        "--enable-nccl-nvls",
+        "--disable-cuda-graph",
+    } <= named
     assert "--disable-piecewise-cuda-graph" not in named
     assert len(named) > 500
 

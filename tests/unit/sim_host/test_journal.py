@@ -45,10 +45,10 @@ def test_entries_have_the_real_fields(manager: Manager) -> None:
 
 
 def test_odd_text_comes_as_the_real_one_gives_it(manager: Manager) -> None:
-    long = "x" * 5000
-    entries = _lines(manager, "odd", rf"printf 'a\377b\n\n\033[1mbold\ntab\tö\n{long}\nlast'")
+    long, longest = "x" * 4088, "y" * 4087
+    entries = _lines(manager, "odd", rf"printf 'a\377b\n\n\033[1mbold\ntab\tö\n{long}\n{longest}\nlast'")
     messages = [entry["MESSAGE"] for entry in entries if entry["_SYSTEMD_UNIT"] == "odd.service"]
-    assert messages == [[97, 255, 98], list(b"\x1b[1mbold"), "tab\tö", None, "last"]
+    assert messages == [[97, 255, 98], list(b"\x1b[1mbold"), "tab\tö", None, longest, "last"]
     assert long in manager.run("journalctl", "-o", "cat", "-u", "odd").stdout.splitlines()
 
 

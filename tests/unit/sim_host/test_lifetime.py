@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ddtune.sim import layout
+from ddtune.sim.host import EmbeddedHost, HostError
 from ddtune.sim.settings import Settings
 from ddtune.sim.unitfile import read
 from tests.unit.sim_host.manager import Manager, alive, until
@@ -109,6 +111,16 @@ def test_nothing_outlives_a_killed_part(own: Served, victim: str) -> None:
     pid = members[0] if victim == "janitor" else _hostd(own)
     os.kill(pid, signal.SIGKILL)
     _nothing_is_left(own, [one for one in members if one != pid])
+
+
+def test_a_host_that_cannot_come_up_says_why_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settings, "to_json", lambda _: "{}")
+    host = EmbeddedHost(tmp_path)
+    with pytest.raises(HostError, match="said: KeyError: 'speed'"):
+        asyncio.run(host.start())
+    assert not host.root.exists()
 
 
 def test_the_unit_file_says_what_is_meant(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import subprocess
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-running = {"count": 0, "authorization": []}
+running = {"count": 0, "authorization": [], "post_authorization": []}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -32,6 +32,8 @@ class Handler(BaseHTTPRequestHandler):
             running.update(count=0, abort=json.loads(body), abort_key=self.headers.get("Authorization"))
         elif self.path == "/running":
             running["count"] = json.loads(body)
+        else:
+            running["post_authorization"].append(self.headers.get("Authorization"))
         self._answer({})
 
 
