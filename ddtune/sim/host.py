@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 from ddtune.sim import bare, descriptor, layout, nvml
 from ddtune.sim.descriptor import Descriptor
@@ -58,19 +58,30 @@ class EmbeddedHost:
         """Brings the host up, its engine serving; not yet published. Raises HostError."""
         where = (str(self.root), str(self._descriptor_path))
         program = [sys.executable, "-m", "ddtune.sim.hostd", *where, str(self.api_port), self.settings.to_json()]
-        janitor = self._janitor = await asyncio.create_subprocess_exec(
-            *bare.command("janitor", *where, "--", *program),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-            start_new_session=True,
-        )
+        # Not on our standard error, which may be a dashboard's terminal.
+        with (self.root / "host.log").open("w+") as log:
+            janitor = self._janitor = await asyncio.create_subprocess_exec(
+                *bare.command("janitor", *where, "--", *program),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+                start_new_session=True,
+            )
+            port = await self._up(janitor, log)
+        self.descriptor = self._describe(port)
+        return self.descriptor
+
+    async def _up(self, janitor: asyncio.subprocess.Process, log: TextIO) -> int:
+        """Waits until logins are possible and the engine serves; the port of the former."""
         assert janitor.stdout is not None
         try:
             async with asyncio.timeout(START_LIMIT_S):
                 line = await janitor.stdout.readline()
                 if not line:
-                    raise HostError("The embedded host ended before it was up.")
+                    log.seek(0)
+                    said = (log.read().strip().splitlines() or ["nothing"])[-1]
+                    raise HostError(f"The embedded host ended before it was up and said: {said}")
                 await self._serving()
         except TimeoutError:
             await self.close()
@@ -78,10 +89,13 @@ class EmbeddedHost:
         except BaseException:
             await self.close()
             raise
-        self.descriptor = Descriptor(
+        return int(json.loads(line)["port"])
+
+    def _describe(self, port: int) -> Descriptor:
+        return Descriptor(
             name=self.name,
             host="127.0.0.1",
-            port=int(json.loads(line)["port"]),
+            port=port,
             user=layout.USER,
             identity=str(self.root / "client/id_ed25519"),
             known_hosts=str(self.root / "client/known_hosts"),
@@ -94,7 +108,6 @@ class EmbeddedHost:
             nvml_source=nvml.__file__,
             pid=os.getpid(),
         )
-        return self.descriptor
 
     async def _serving(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from typing import Any
 LINE_MAX = 48 * 1024
 KEPT = 20_000
 FILE_MAX = 32 * 1024 * 1024
-_FIELD_MAX = 4096
+_FIELD_MAX = 4096 - len("MESSAGE=")
 _CURSOR = re.compile(r"s=([0-9a-f]{32});i=([0-9a-f]+);b=[0-9a-f]{32};m=[0-9a-f]+;t=[0-9a-f]+;x=[0-9a-f]+")
 
 
@@ -37,7 +37,7 @@ class Entry:
     def json(self) -> bytes:
         """The entry as ``journalctl -o json`` prints it, newline included.
 
-        As the real one does without ``--all``: a message of 4096 bytes or more is null, one with control characters or
+        As the real one does without ``--all``: a field of 4096 bytes or more is null, one with control characters or
         bytes that are not UTF-8 is a list of numbers.
         """
         message: object = self.fields["MESSAGE"]
