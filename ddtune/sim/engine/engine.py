@@ -191,9 +191,9 @@ class Engine:
         counted = self.counters
         if job.health:
             return
-        if job.texts is not None:
+        if job.texts is not None and self.ready_at is not None:
             self._served += 1
-            if self.faults.hang_after is not None and self._served > self.faults.hang_after:
+            if self.faults.hang_after is not None and self._served >= self.faults.hang_after:
                 self.hung = True
                 self.moving.clear()
         if job.aborted or job.first_at is None or job.finished is None:
