@@ -79,7 +79,7 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
         raise RefusalError("quarantined", _quarantined(paths, candidate, known_bad), {"quarantine": known_bad})
     paths.ensure_run()
     for folder in (paths.state, paths.run):
-        _check_room(folder)
+        check_room(folder)
     props = host.systemctl.show(paths.unit, "ExecStart", "DropInPaths", "StartLimitBurst", "InvocationID")
     site = store.read_json(paths.site) or {}
     changed = drop_in.drift(host.install, paths, props, float(site.get("stop_timeout_s") or drop_in.STOP_TIMEOUT_S))
@@ -146,7 +146,8 @@ def _check_readable(paths: UnitPaths, sha: str, cause: str) -> None:
         raise RefusalError(cause, str(error)) from None
 
 
-def _check_room(folder: str) -> None:
+def check_room(folder: str) -> None:
+    """Refuses, as ``disk_full``, a folder whose file system has no room for what a transaction writes."""
     try:
         room = os.statvfs(folder)
     except OSError as error:

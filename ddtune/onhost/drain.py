@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
 
 from .api import Api, ApiError
 
@@ -53,15 +53,16 @@ def wait_idle(api: Api, drain_s: float, sleep: Callable[[float], None] = time.sl
 
 def in_flight(api: Api) -> int | None:
     """Requests that run or wait now; 0 where nothing listens, None where the API does not say."""
-    try:
-        return _from_loads(api.get_json("/v1/loads?include=core", 2.0))
-    except ApiError as error:
-        if error.kind == "refused":
-            return 0
-    try:
-        return _from_metrics(api.get("/metrics", 2.0).body.decode("utf-8", "replace"))
-    except ApiError:
-        return None
+    # A build without the first may have the second.
+    for path, read in (("/v1/loads?include=core", _from_loads), ("/metrics", _from_metrics)):
+        try:
+            reply = api.get(path, 2.0)
+        except ApiError as error:
+            return 0 if error.kind == "refused" else None
+        found = read(reply.body) if reply.status == 200 else None
+        if found is not None:
+            return found
+    return None
 
 
 def abort_all(api: Api, admin: Api, sleep: Callable[[float], None] = time.sleep) -> int | None:
@@ -82,16 +83,16 @@ def abort_all(api: Api, admin: Api, sleep: Callable[[float], None] = time.sleep)
     return left
 
 
-def _from_loads(body: Any) -> int | None:
+def _from_loads(body: bytes) -> int | None:
     try:
-        return sum(int(one["num_running_reqs"]) + int(one["num_waiting_reqs"]) for one in body["loads"])
+        return sum(int(one["num_running_reqs"]) + int(one["num_waiting_reqs"]) for one in json.loads(body)["loads"])
     except (TypeError, KeyError, ValueError):
         return None
 
 
-def _from_metrics(text: str) -> int | None:
+def _from_metrics(body: bytes) -> int | None:
     found = None
-    for line in text.splitlines():
+    for line in body.decode("utf-8", "replace").splitlines():
         family = line.partition("{")[0].partition(" ")[0]
         if family in ("sglang:num_running_reqs", "sglang:num_queue_reqs"):
             try:

@@ -10,7 +10,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 from . import schema, store
@@ -53,13 +53,13 @@ VERBS = {
 WITHOUT_UNIT = ("hello",)
 
 
-def main(_args: Sequence[str] = ()) -> int:
+def main() -> int:
     """Answers the request on standard input; 0 whenever an answer was given."""
     say(answer(read_request(0)))
     return 0
 
 
-def main_install(_args: Sequence[str] = ()) -> int:
+def main_install() -> int:
     """Installs the programs as the object on standard input says, and answers as the helper does."""
     from . import programs
 

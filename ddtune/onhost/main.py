@@ -33,4 +33,4 @@ def main(argv: Sequence[str]) -> int:
         print(f"usage: {' | '.join([*_VERBS, 'version'])}", file=sys.stderr)
         return 2
     run = getattr(importlib.import_module(f"{__package__}.{module}"), function)
-    return int(run(list(argv[1:])) or 0)
+    return int((run(list(argv[1:])) if count else run()) or 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 
 from . import ledger, releases, store
 from .alive import guard_alive
@@ -18,7 +18,7 @@ from .verbs_read import matching
 _POLL_S = 1.0
 
 
-def main(_args: Sequence[str] = ()) -> int:
+def main() -> int:
     """Goes back on all units and says what it did; 1 when one of them needs more than this program can do."""
     host = Host.of(load_install())
     if os.geteuid() != 0 and not host.install.root:
@@ -38,6 +38,9 @@ def _back(host: Host, unit: str) -> int:
             return _follow(host, paths, txn)
         return _start_stable(host, paths)
     except (SystemctlError, store.LockTimeoutError, store.DiskFull, OSError) as error:
+        # Without the link no start is a trial, whatever else could not be written.
+        with suppress(OSError):
+            os.unlink(paths.trial)
         print(f"{unit}: {error}")
         print(f"{unit}: by hand: systemctl reset-failed {unit}; systemctl restart {unit}")
         return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 from . import schema
 from .api import ApiError, read_key
@@ -32,18 +32,28 @@ def load(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         key = read_key(fields["api_key_file"], process.argv if process else ())
     except ApiError as error:
         raise RefusalError("unknown", str(error)) from None
-    order = {name: fields[name] for name in fields if name not in ("api_port", "api_key_file")}
-    order.update(port=fields["api_port"], key=key, root=host.install.root)
+    order = {name: value for name, value in fields.items() if name != "api_key_file"}
+    # On standard input, for a command line is for all to read.
+    order.update(api_key=key, root=host.install.root)
     user = host.systemctl.show(unit, "User").get("User")
     command = [host.install.python, "-I", host.install.pyz, "load"]
+    limit_s = fields["deadline_s"] + _SLACK_S
     try:
-        status, out, err = run_as(
-            command, "/", {"PATH": os.defpath}, user, fields["deadline_s"] + _SLACK_S, json.dumps(order).encode()
-        )
+        status, out, err = run_as(command, "/", {"PATH": os.defpath}, user, limit_s, json.dumps(order).encode())
     except RunError as error:
         raise RefusalError("unknown", str(error)) from None
-    found = [json.loads(line) for line in out.splitlines()] if not status else []
-    if not found:
-        said = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"it ended with status {status}"]
-        raise RefusalError("unknown", f"the requests could not be sent: {said[0][:300]}")
-    return {"answers": found, "seconds": 0.0}
+    said = _object(out) if status == 0 else None
+    if said is None:
+        last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"it ended with status {status}"]
+        raise RefusalError("unknown", f"the requests could not be sent: {last[0][:300]}")
+    if said.get("busy"):
+        raise RefusalError("busy", "another load is being sent on this host: one at a time")
+    return said
+
+
+def _object(out: bytes) -> Optional[dict[str, Any]]:
+    try:
+        said = json.loads(out)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None

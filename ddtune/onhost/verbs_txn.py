@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import clock, ledger, releases, schema
+from . import clock, inspect_process, ledger, releases, schema
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
 from .txn_model import TRYING, Txn, to_json
+from .unit import UnitState
 
 EVIDENCE = schema.many(
     schema.record(
@@ -103,11 +104,10 @@ def soak(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 def confirm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Commits, if what runs now is the very start that was judged."""
     paths, op, judged = host.adopted(unit), fields["op"], fields["invocation"]
-    known = ledger.load(paths)
+    state, known = host.systemctl.state(unit), ledger.load(paths)
     if known is not None and known.op == op and known.state in TRYING:
-        _check_runs(host, paths, known, judged)
-    running = host.systemctl.state(unit).invocation
-    return {"txn": to_json(applied(paths, lambda at: Confirm(at, op, judged, running)))}
+        _check_runs(paths, known, state, judged)
+    return {"txn": to_json(applied(paths, lambda at: Confirm(at, op, judged, state.invocation)))}
 
 
 def fail(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
@@ -138,8 +138,9 @@ def live(paths: UnitPaths, op: str, states: tuple[str, ...], wanted: str) -> Txn
     return txn
 
 
-def _check_runs(host: Host, paths: UnitPaths, txn: Txn, judged: str) -> None:
-    state, process = host.systemctl.state(paths.unit), host.running(paths.unit)
+def _check_runs(paths: UnitPaths, txn: Txn, state: UnitState, judged: str) -> None:
+    """What is confirmed is a main process that runs the candidate and was never restarted."""
+    process = inspect_process.read_process(state.main_pid)
     if not state.running or state.n_restarts or process is None:
         detail = f"{state.active} ({state.sub}), {state.n_restarts} restarts"
         raise RefusalError("engine_dead", f"{paths.unit} is {detail}, so nothing was confirmed")

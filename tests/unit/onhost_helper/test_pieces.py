@@ -1,0 +1,192 @@
+"""The parts of the helper that need no process."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ddtune.onhost import adopt_checks, build_probe, drain, drop_in, inspect_process, redact
+from ddtune.onhost.api import ApiError, flag_value, read_admin_key, read_key
+from ddtune.onhost.paths import Install
+
+PY = "/opt/venv/bin/python3"
+ENGINE = [PY, "-m", "sglang.launch_server"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "length"),
+    [
+        ([*ENGINE, "--port", "1"], 3),
+        ([PY, "-X", "dev", "-m", "sglang.launch_server", "--port", "1"], 5),
+        ([PY, "/opt/venv/bin/sglang", "serve", "--model-path", "m"], 3),
+        ([PY, "-m", "sglang.cli.main", "serve", "--port", "1"], 4),
+        ([PY, "/opt/sglang/launch_server.py", "--port", "1"], 2),
+        ([PY, "-m", "vllm.entrypoints.api_server"], None),
+        ([PY, "-m", "http.server", "--directory", "sglang", "x"], None),
+        (["/bin/sleep", "10"], None),
+        ([PY], None),
+    ],
+)
+def test_which_commands_are_the_engine(argv: list[str], length: int | None) -> None:
+    assert build_probe.program_length(argv) == length
+
+
+def test_flags_are_those_that_a_help_defines() -> None:
+    text = """usage: launch_server [-h] [--model-path M]
+  -h, --help            show this help message and exit
+  --model-path MODEL_PATH, --model MODEL_PATH
+                        The path; replaces --old-path.
+  --tp-size TP_SIZE, --tp TP_SIZE  Ranks. See --dp.
+  --speculative-algorithm {DDTREE,EAGLE}
+  --enable-nccl-nvls    Use NVLS.
+"""
+    assert build_probe.flags_of(text) == [
+        "--enable-nccl-nvls", "--help", "--model", "--model-path", "--speculative-algorithm", "--tp", "--tp-size",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("argv", "hidden"),
+    [
+        (["--api-key", "s"], ["--api-key", "@API_KEY@"]),
+        (["--api-key=s", "x"], ["--api-key=@API_KEY@", "x"]),
+        (["--admin-api-key", "s"], ["--admin-api-key", "@API_KEY@"]),
+        (["--api-k", "s"], ["--api-k", "@API_KEY@"]),
+        (["--admin=s"], ["--admin=@API_KEY@"]),
+        (["--api-key"], ["--api-key"]),
+        (["--api-key", "--port", "1"], ["--api-key", "@API_KEY@", "1"]),
+        (["--api-keys", "s"], ["--api-keys", "s"]),
+    ],
+)
+def test_keys_are_hidden_however_they_are_written(argv: list[str], hidden: list[str]) -> None:
+    assert redact.redact_argv(argv) == hidden
+    assert redact.expand_argv(hidden, argv) == argv
+
+
+def test_keys_are_hidden_in_what_systemd_prints() -> None:
+    show = '{ path=/p ; argv[]=/p --api-key sk-1 --port 1 --admin-api-key=sk-2 --api-key "sk 3" ; ignore_errors=no }'
+    hidden = redact.redact_text(show)
+    assert "sk" not in hidden
+    assert "--port 1" in hidden
+
+
+def test_values_of_secret_names_are_hidden() -> None:
+    env = {"HF_TOKEN": "x", "OPENAI_API_KEY": "x", "AWS_SECRET": "", "SGLANG_MAX_TOKENS": "7", "NO_TOKEN": None}
+    assert redact.redact_env(env) == {
+        "HF_TOKEN": "@HIDDEN@", "OPENAI_API_KEY": "@HIDDEN@", "AWS_SECRET": "", "SGLANG_MAX_TOKENS": "7",
+        "NO_TOKEN": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", b"a\nb\n", b"k" * 600, b"k\xff", None])
+def test_a_file_that_holds_no_key_is_not_one(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ApiError, match=f"the API key file {file}") as refused:
+        read_key(str(file), ["--api-key", "other"])
+    assert refused.value.kind == "bad_key"
+
+
+def test_the_key_of_a_file_goes_before_the_arguments(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-file\n")
+    argv = ["--api-key", "sk-argv"]
+    assert read_key(str(tmp_path / "key"), argv) == "sk-file"
+    assert read_key(None, argv) == "sk-argv"
+    assert read_key(None, []) is None
+    assert read_admin_key(None, argv) == "sk-argv"
+    assert read_admin_key(None, [*argv, "--admin-api-key=sk-admin"]) == "sk-admin"
+    assert flag_value(["--port", "1", "--port=2"], "--port") == "2"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "words"),
+    [
+        ("#!/bin/sh\nexit 3\n", 0o755, "ended with status 3"),
+        ("#!/bin/sh\nexec sleep 60\n", 0o755, "did not end within 0.2 s"),
+        ("#!/bin/sh\n", 0o777, "nobody else can write"),
+        ("#!/bin/sh\n", 0o644, "could not be started"),
+    ],
+)
+def test_a_hook_that_fails_is_said(tmp_path: Path, text: str, mode: int, words: str) -> None:
+    hook = tmp_path / "drain"
+    assert drain.run_hook(str(hook), "a.service", 1) is False
+    hook.write_text(text)
+    hook.chmod(mode)
+    with pytest.raises(drain.HookError, match=words):
+        drain.run_hook(str(hook), "a.service", 0.2)
+
+
+@pytest.mark.parametrize("word", ["/a b/python", "100%h", "$HOME", "${X}", 'a"b', "a\\b", "a;b", "'x'", "#c", ""])
+def test_a_word_of_a_command_is_literal_in_a_unit_file(word: str) -> None:
+    quoted = drop_in.quote(word)
+    # systemd's own order: unquote and unescape, then specifiers, then variables.
+    assert shlex.split(quoted)[0].replace("%%", "%").replace("$$", "$") == word
+    assert quoted.count("%") % 2 == 0
+    assert quoted.count("$") % 2 == 0
+
+
+def test_the_drop_in_names_a_unit_of_a_template() -> None:
+    text = drop_in.render(Install(), "sglang@gpu-0.service", 90)
+    assert "OnFailure=ddtune-ended@sglang@gpu-0.service.service\n" in text
+    assert "ExecStart=\nExecStart=/usr/bin/python3 -I /usr/local/lib/ddtune/1/ddtune-onhost.pyz become" in text
+    assert "ExecStartPre=-+/usr/bin/python3 -I " in text
+    assert "TimeoutStopSec=90\n" in text
+
+
+def show(command: str) -> str:
+    return (
+        f"{{ path={command.split()[0]} ; argv[]={command} ; ignore_errors=no ; start_time=[n/a] ; pid=0 ; status=0/0 }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "argv", "same"),
+    [
+        (f"{PY} -m sglang.launch_server --port 1", [*ENGINE, "--port", "1"], True),
+        (f"{PY} -m sglang.launch_server --port 2", [*ENGINE, "--port", "1"], False),
+        (f"{PY} -m sglang.launch_server --port ${{PORT}} $MORE", [*ENGINE, "--port", "1", "--a", "b"], True),
+        (f"{PY} -m sglang.launch_server $NOTHING --port 1", [*ENGINE, "--port", "1"], True),
+        (f"{PY} -m sglang.launch_server --x $$5", [*ENGINE, "--x", "$5"], True),
+        (f"{PY} -m sglang.launch_server --x a b", [*ENGINE, "--x", "a b"], True),
+        ("/no/script serve --port 1", [PY, "/no/script", "serve", "--port", "1"], False),
+    ],
+)
+def test_the_command_on_disk_and_the_running_one_are_compared(command: str, argv: list[str], same: bool) -> None:
+    found = adopt_checks.differs(show(command), argv, {"PORT": "1", "MORE": " --a  b "})
+    assert (found is None) is same
+
+
+def test_a_script_is_compared_without_its_interpreter(tmp_path: Path) -> None:
+    script = tmp_path / "sglang"
+    script.write_text(f"#!{PY}\n")
+    assert adopt_checks.differs(show(f"{script} serve"), [PY, str(script), "serve"], {}) is None
+    assert adopt_checks.differs(show(f"{script} serve"), [PY, "-u", str(script), "serve"], {}) is None
+
+
+def test_a_difference_is_shown_without_keys() -> None:
+    found = adopt_checks.differs(show(f"{PY} -m x --api-key sk-1"), [PY, "-m", "x", "--api-key", "sk-2"], {})
+    assert found == (f"{PY} -m x --api-key @API_KEY@", f"{PY} -m x --api-key @API_KEY@")
+
+
+def test_the_program_is_found_as_the_process_found_it(tmp_path: Path) -> None:
+    program = tmp_path / "python3"
+    program.touch(0o755)
+    assert adopt_checks.absolute(["python3", "-m"], {"PATH": f"/no:{tmp_path}"}) == [str(program), "-m"]
+    assert adopt_checks.absolute(["/a/python3"], {}) == ["/a/python3"]
+
+
+def test_a_list_of_strings_ended_by_nul_keeps_empty_ones() -> None:
+    assert inspect_process.split_nul(b"a\0\0b\0\0") == ["a", "", "b", ""]
+    assert inspect_process.split_nul(b"sglang::scheduler_TP0") == ["sglang::scheduler_TP0"]
+    assert inspect_process.split_nul(b"") == []
+
+
+def test_the_environment_of_a_release_holds_or_not() -> None:
+    env = {"A": "1", "B": "2"}
+    assert inspect_process.env_holds(env, {"A": "1"}, ["C"])
+    assert not inspect_process.env_holds(env, {"A": "2"}, [])
+    assert not inspect_process.env_holds(env, {}, ["B"])
+    assert inspect_process.env_holds(env, {"B": "2"}, ["B"])
