@@ -59,6 +59,7 @@ class Hub:
         self._callbacks: tuple[Callback, ...] = ()
         self._lock = threading.Lock()
         self._dirty: asyncio.Event | None = None
+        self._again: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -73,6 +74,10 @@ class Hub:
             return
         with suppress(RuntimeError, FutureTimeoutError, CancelledError):
             self._worker.submit(self._stopping()).result(5.0)
+
+    def retry(self) -> None:
+        """Try a lost link again at once instead of after the wait; a link that is up stays as it is."""
+        self._worker.loop.call_soon_threadsafe(self._retry)
 
     def latest(self) -> Snapshot:
         """The newest snapshot; before the first line one that says ``connecting``."""
@@ -143,8 +148,12 @@ class Hub:
 
     def _start(self) -> None:
         if self._task is None and not self._stopped:
-            self._dirty = asyncio.Event()
+            self._dirty, self._again = asyncio.Event(), asyncio.Event()
             self._task = self._worker.loop.create_task(self._run())
+
+    def _retry(self) -> None:
+        if self._again is not None:
+            self._again.set()
 
     def _stop(self) -> None:
         self._stopped = True
@@ -172,8 +181,14 @@ class Hub:
                 refused = error.cause in REFUSED
                 state = "refused" if refused else "lost"
                 self._set(replace(self._state, link=Link(state, None, error.message, self._since(state))))
-                await asyncio.sleep(REFUSED_WAIT_S if refused else wait_s * random.uniform(0.5, 1.0))
+                await self._pause(REFUSED_WAIT_S if refused else wait_s * random.uniform(0.5, 1.0))
                 wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+
+    async def _pause(self, seconds: float) -> None:
+        assert self._again is not None
+        self._again.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._again.wait(), seconds)
 
     async def _lines(self, conn: Connection) -> AsyncGenerator[None]:
         """Take the collector's lines until the link breaks, and measure the link meanwhile."""

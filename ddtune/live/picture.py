@@ -33,6 +33,8 @@ def snapshot(state: State, now: float) -> Snapshot:
         simulated=state.simulated,
         adopted=state.ddtune.get("adopted") is True,
         tick_s=state.tick_s,
+        history=tuple(dict(line) for line in _list(state.ddtune.get("history")) if isinstance(line, Mapping)),
+        boottime=_number(state.ddtune.get("boottime")),
     )
 
 
@@ -65,6 +67,7 @@ def facts(state: State, now: float) -> Facts:
 def _service(state: State, now: float) -> ServiceReading:
     props = _mapping(state.unit.get("props"))
     running, stable = _mapping(state.ddtune.get("running")), _mapping(state.ddtune.get("stable"))
+    previous = _mapping(state.ddtune.get("previous"))
     reading = state.engine.reading or EngineReading(at=0.0)
     argv = state.unit.get("argv")
     return ServiceReading(
@@ -77,6 +80,7 @@ def _service(state: State, now: float) -> ServiceReading:
         release=_text(running.get("release")),
         standing=standing(state.ddtune),
         stable_profile=_text(stable.get("profile")),
+        previous_profile=_text(previous.get("profile")),
         accept_length=reading.accept_length,
         tokens_per_s=reading.tokens_per_s,
         running=reading.running,
@@ -105,6 +109,14 @@ def _age(at: float | None, now: float) -> float | None:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _text(value: Any) -> str | None:

@@ -38,6 +38,7 @@ class ServiceReading:
     release: str | None = None
     standing: str | None = None
     stable_profile: str | None = None
+    previous_profile: str | None = None
     accept_length: float | None = None
     tokens_per_s: float | None = None
     running: int | None = None
@@ -73,7 +74,9 @@ class Snapshot:
     """Everything known of a host at ``at`` (seconds since the epoch, operator's clock).
 
     ``txn`` is the host's txn.json as read (docs/json.md) or ``None``; ``notes`` are sentences about what could not be
-    read, such as a journal without permission. ``log`` is the newest tail of unit and kernel lines.
+    read, such as a journal without permission. ``log`` is the newest tail of unit and kernel lines. ``history`` holds
+    the newest lines of the host's history, oldest first; ``boottime`` is the host's clock, in which the times of
+    ``txn`` are, when that was read.
     """
 
     host: str
@@ -90,3 +93,5 @@ class Snapshot:
     simulated: bool = False
     adopted: bool = False
     tick_s: float = 1.0
+    history: tuple[dict[str, Any], ...] = ()
+    boottime: float | None = None
