@@ -66,17 +66,6 @@ def _text(message: Any) -> str:
     return message if isinstance(message, str) else ""
 
 
-def cursor(install: Install, unit: str) -> str | None:
-    """Where the unit's journal ends now; None when it holds nothing yet."""
-    argv = [install.journalctl, "--no-pager", "-u", unit, "-n", "0", "--show-cursor"]
-    with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
-        for line in done.stdout.decode("utf-8", "replace").splitlines():
-            if line.startswith("-- cursor: "):
-                return line[len("-- cursor: ") :].strip()
-    return None
-
-
 @dataclass
 class Follower:
     """``journalctl -f`` for one selection; it is started again, behind the last line seen, whenever it ends."""
