@@ -65,7 +65,14 @@ def exposition(shown: Exposed) -> str:
 
 
 def _number(value: float) -> str:
-    return "NaN" if value != value else repr(float(value))
+    """As the Python client writes numbers: from a million on with an exponent."""
+    if value != value:
+        return "NaN"
+    text = repr(float(value))
+    dot = text.find(".")
+    if value <= 0 or dot <= 6:
+        return text
+    return f"{f'{text[0]}.{text[1:dot]}{text[dot + 1 :]}'.rstrip('0.')}e+{dot - 1:02d}"
 
 
 def labels(pairs: Mapping[str, str]) -> str:
@@ -171,7 +178,7 @@ def _histogram(histogram: Histogram, base: Mapping[str, str]) -> Iterator[Sample
     seen = 0
     for edge, count in zip((*histogram.edges, float("inf")), histogram.counts, strict=True):
         seen += count
-        yield "_bucket", labels({**base, "le": "+Inf" if edge == float("inf") else f"{edge!r}"}), float(seen)
+        yield "_bucket", labels({**base, "le": "+Inf" if edge == float("inf") else _number(edge)}), float(seen)
     yield "_count", labels(base), float(seen)
 
 

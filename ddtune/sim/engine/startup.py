@@ -94,8 +94,9 @@ def timetable(launch: Launch) -> Iterator[Step]:
         left -= DRAFT_GB
         end = f"Load weight end. elapsed=3.82 s, type=DFlashDraftModel, avail mem={left:.2f} GB, "
         yield Step(DRAFT_END_S, f"{end}mem usage={DRAFT_GB:.2f} GB.", "all")
-    cache = f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {TOKEN_CAPACITY}, KV size: {CACHE_GB:.2f} GB"
-    yield Step(CACHE_S, cache, "all", mark="cache", memory=2.0)
+    cache = f"KV Cache is allocated. dtype: torch.bfloat16, #tokens: {TOKEN_CAPACITY}, "
+    half = f"{CACHE_GB / 2:.2f} GB"
+    yield Step(CACHE_S, f"{cache}K size: {half}, V size: {half}", "all", mark="cache", memory=2.0)
     left -= CACHE_GB
     yield Step(CACHE_S + 0.5, f"Memory pool end. avail mem={left:.2f} GB", "all")
     at = GRAPHS_S
