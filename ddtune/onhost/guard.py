@@ -96,15 +96,16 @@ class Guard:
             self.look()
 
     def read_lines(self, limit_s: float) -> bool:
-        """Wait for lines of the journal; True when one of them decided."""
+        """Wait for lines of the journal; True when one of them decided. A later one may explain it better."""
+        decided = False
         for entry, match in self.hand.lines(limit_s):
             # Read again: a start may have been chosen since.
             txn = self.hand.load()
             if txn is None or txn.settled or not watch_unit.concerns(txn, entry, match):
                 continue
             self.hand.decide(match)
-            return True
-        return False
+            decided = True
+        return decided
 
     def look(self) -> None:
         """Is the start that is on trial still running?"""
