@@ -18,26 +18,17 @@ from .release_rules import guarded_names
 from .txn_model import TxnError, busy, from_json
 from .unit import SystemctlError
 
-OWNER = schema.record(
-    {
-        "who": schema.text(200),
-        "host": schema.maybe(schema.text(200)),
-        "pid": schema.maybe(schema.integer(0, 2**32)),
-        "version": schema.maybe(schema.text(100)),
-    }
-)
-
 ADOPT: schema.Fields = {
     "site": schema.maybe(schema.document(), {}),
     "profile": schema.maybe(schema.name, "adopted"),
     "meta": schema.maybe(schema.document(), {}),
-    "owner": schema.maybe(OWNER, {}),
+    "owner": schema.maybe(schema.OWNER, {}),
     "invocation": schema.maybe(schema.name),
     "stop_timeout_s": schema.maybe(schema.number(5, 86400), drop_in.STOP_TIMEOUT_S),
 }
 
 UNADOPT: schema.Fields = {
-    "owner": schema.maybe(OWNER, {}),
+    "owner": schema.maybe(schema.OWNER, {}),
     "programs": schema.maybe(schema.flag, False),
     "keep_helper": schema.maybe(schema.flag, False),
 }
@@ -71,17 +62,19 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     }
     base = {"argv": argv, "cwd": process.cwd, "env_names": guarded_names(process.env)}
     release = {"argv": argv, "cwd": process.cwd, "env_set": {}, "env_unset": [], "schema": releases.SCHEMA}
-    undo = contextlib.ExitStack()
-    with undo:
+    with contextlib.ExitStack() as undo:
         _make_state(paths, undo)
-        sha = releases.put(paths, release, {**fields["meta"], "profile": fields["profile"]}, gid)
-        store.write_json(paths.base, base, 0o440, gid)
-        releases.set_stable(paths, sha)
-        _note(paths, "adopted", fields, {"profile": fields["profile"], "release": sha})
-        undo.callback(_reload_again, host)
-        _write_drop_in(paths, drop_in.render(host.install, unit, fields["stop_timeout_s"]), undo)
-        _verify_loaded(host, paths, fields["stop_timeout_s"])
-        store.write_json(paths.site, site)
+        with store.locked(paths):
+            if store.read_json(paths.site) is not None:
+                raise RefusalError("busy", f"somebody else has just put {unit} under ddtune")
+            sha = releases.put(paths, release, {**fields["meta"], "profile": fields["profile"]}, gid)
+            store.write_json(paths.base, base, 0o440, gid)
+            releases.set_stable(paths, sha)
+            _note(paths, "adopted", fields, {"profile": fields["profile"], "release": sha})
+            undo.callback(_reload_again, host)
+            _write_drop_in(paths, drop_in.render(host.install, unit, fields["stop_timeout_s"]), undo)
+            _verify_loaded(host, paths, fields["stop_timeout_s"])
+            store.write_json(paths.site, site)
         undo.pop_all()
     return {"release": sha, "site": site, "argv": redact_argv(argv), "cwd": process.cwd, "drop_in": paths.drop_in}
 
@@ -161,10 +154,11 @@ def _check_launcher(host: Host, unit: str, props: Mapping[str, str], process: in
 
 
 def _make_state(paths: UnitPaths, undo: contextlib.ExitStack) -> None:
-    if not os.path.isdir(paths.state):
-        undo.callback(shutil.rmtree, paths.state, ignore_errors=True)
-    for folder in (os.path.dirname(paths.state), paths.state, paths.releases, os.path.dirname(paths.run), paths.run):
+    for folder in (paths.state, paths.run):
+        if not os.path.isdir(folder):
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
         programs.make_dirs(folder)
+    programs.make_dirs(paths.releases)
 
 
 def _write_drop_in(paths: UnitPaths, text: str, undo: contextlib.ExitStack) -> None:

@@ -24,14 +24,7 @@ _ROOM_INODES = 64
 ARM: schema.Fields = {
     "op": schema.op,
     "kind": schema.one_of(*KINDS),
-    "owner": schema.record(
-        {
-            "who": schema.text(200),
-            "host": schema.maybe(schema.text(200)),
-            "pid": schema.maybe(schema.integer(0, 2**32)),
-            "version": schema.maybe(schema.text(100)),
-        }
-    ),
+    "owner": schema.OWNER,
     "candidate": schema.sha,
     "lease_s": schema.number(1, 86400),
     "start_deadline_s": schema.maybe(schema.number(1, 7 * 86400)),
@@ -61,8 +54,9 @@ def arm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     txn = applied(paths, lambda at: event(drafted, at))
     try:
         guard = start_guard(host, paths, txn.op)
-    except RefusalError:
-        applied(paths, lambda at: Fail(at, txn.op, "unknown"))
+    except RefusalError as error:
+        said = {"at": clock.wall(), "source": "systemd", "rank": None, "text": str(error)}
+        applied(paths, lambda at: Fail(at, txn.op, "unknown", (said,)))
         raise
     return {"txn": to_json(txn), "guard": guard, "boottime": clock.boottime()}
 

@@ -6,6 +6,7 @@ It takes no arguments, so that one line of sudoers can allow exactly it. Whateve
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -51,6 +52,14 @@ VERBS = {
     "unadopt": ("adopt", "UNADOPT", "unadopt"),
 }
 WITHOUT_UNIT = ("hello",)
+
+_OS_CAUSES = {
+    errno.ENOSPC: "disk_full",
+    errno.EDQUOT: "disk_full",
+    errno.EACCES: "read_only",
+    errno.EPERM: "read_only",
+    errno.EROFS: "read_only",
+}
 
 
 def main() -> int:
@@ -109,7 +118,7 @@ def guarded(act: Callable[[], Answer]) -> Answer:
     except SystemctlError as error:
         return _refused("unknown", f"systemd on this host said: {error}")
     except OSError as error:
-        cause = "read_only" if isinstance(error, PermissionError) else "unknown"
+        cause = _OS_CAUSES.get(error.errno or 0, "unknown")
         return _refused(cause, f"{error.filename or 'a system call'}: {error.strerror or error}")
     except Exception as error:  # noqa: BLE001 (a bug must reach the operator as an answer, without values)
         trace = error.__traceback__

@@ -226,6 +226,17 @@ def regex(value: Any) -> str:
     return checked
 
 
+OWNER = record(
+    {
+        "who": text(200),
+        "host": maybe(text(200)),
+        "pid": maybe(integer(0, 2**32)),
+        "version": maybe(text(100)),
+    }
+)
+"""Who asks, as other operators will be told."""
+
+
 def _encodable(value: str) -> bool:
     try:
         value.encode("utf-8")
