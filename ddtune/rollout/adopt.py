@@ -16,7 +16,6 @@ from ddtune.profiles import dialects, store
 from ddtune.profiles.axes import axes_of
 from ddtune.profiles.model import AxisValue, GateSizes, Profile
 from ddtune.rollout.errors import Refused
-from ddtune.rollout.gating import first_bad
 from ddtune.rollout.inplace import judge_in_place
 from ddtune.rollout.install import ensure_installed
 from ddtune.rollout.link import HostLink
@@ -65,7 +64,7 @@ async def adopt(config: HostConfig, snapshot: Snapshot, unit: str, *, force: boo
         known = store.load_profiles()
         name = name_for(axes, known)
         report = await _judge(link, axes)
-        bad = first_bad(report)
+        bad = report.failed
         if bad is not None and not force:
             raise Refused(
                 bad.cause or "gate_inconclusive",

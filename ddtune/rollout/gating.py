@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ddtune.gate import baseline, runner
+from ddtune.gate import runner
 from ddtune.gate.baseline import Baseline
 from ddtune.gate.model import CheckResult, GateReport, Request, Verdict
 from ddtune.gate.plan import GatePlan, plan
@@ -22,14 +22,14 @@ FIRST_QUESTION = chat("ready", "What is the capital of France? Answer with one w
 
 
 class Gating:
-    """Holds the baseline and the checks so far. ``on_check`` is told each finished check."""
+    """Holds the baseline and the report so far. ``on_check`` is told each finished check."""
 
     def __init__(self, judge: Judge, prepared: Prepared, on_check: Callable[[CheckResult], None]) -> None:
         self._judge = judge
         self._prepared = prepared
         self._on_check = on_check
         self._stable: Baseline | None = None
-        self.checks: dict[str, CheckResult] = {}
+        self.report = GateReport()
 
     @property
     def canary(self) -> Mapping[str, Any] | None:
@@ -41,16 +41,24 @@ class Gating:
         """Checks that will not run, with the reason."""
         return self._plan().not_planned
 
-    async def measure_stable(self) -> None:
-        """Ask what runs now for its own answers. Raises EngineGone when it does not answer."""
+    async def measure_stable(self) -> tuple[str, ...]:
+        """Ask what runs now for its own answers; sentences about what is wrong with them.
+
+        Raises EngineGone when it does not answer.
+        """
         prepared = self._prepared
-        self._stable = await baseline.measure(
+        self._stable = await runner.baseline(
             self._judge.send,
             prepared.sizes,
             nonce=prepared.op,
             speculative=prepared.stable_speculative,
             isolation=prepared.isolation,
         )
+        return self._stable.problems
+
+    def forget_stable(self) -> None:
+        """Judge the release by its own first answers: what ran before is no measure."""
+        self._stable = None
 
     async def generates(self) -> bool:
         """Whether a generation completes. What it says is the quick gate's to judge, at once afterwards."""
@@ -65,33 +73,34 @@ class Gating:
     async def run(self, stage: str, invocation: str | None) -> None:
         """Run one stage. Raises TrialFailed on the first check that does not pass, EngineGone on a dead engine."""
         if self._stable is None:
-            # Nothing ran that could be asked before: the release is judged by its own first answers.
             await self.measure_stable()
-        report = await self._stage(stage, self._prepared.expected(invocation))
-        bad = first_bad(report)
-        self.checks.update(report.checks)
+        found = await self._stage(stage, self._plan(), self._prepared.expected(invocation))
+        self.report = self.report.merged(found)
+        bad = found.failed
         if bad is not None:
             cause = bad.cause or ("gate_inconclusive" if bad.verdict is Verdict.INCONCLUSIVE else "wrong_output")
             raise TrialFailed(cause, f"{bad.name}: {bad.reason}")
 
     async def check_stable(self) -> CheckResult | None:
         """The quick gate on stable after a rollback: the check that did not pass, or None."""
-        if self._stable is None:
+        stable = self._stable
+        if stable is None:
             return None
         try:
-            return first_bad(await self._stage("quick", Expected()))
+            return (await self._stage("quick", self._plan().on_stable(stable), Expected())).failed
         except (EngineGone, HelperRefused, HelperFailed, Unreachable) as error:
             return CheckResult("quick", Verdict.INCONCLUSIVE, f"stable stopped answering: {error}", cause="engine_dead")
 
-    async def _stage(self, stage: str, expected: Expected) -> GateReport:
-        assert self._stable is not None
+    async def _stage(self, stage: str, planned: GatePlan, expected: Expected) -> GateReport:
+        stable = self._stable
+        assert stable is not None
         send, inspect, sizes = self._judge.send, self._judge.inspect, self._prepared.sizes
         if stage == "quick":
-            return await runner.quick(send, inspect, self._plan(), self._stable, expected, self._on_check)
+            return await runner.quick(send, inspect, planned, stable, expected, self._on_check)
         if stage == "full":
             isolation = self._prepared.isolation
-            return await runner.full(send, inspect, self._plan(), self._stable, expected, isolation, self._on_check)
-        return await runner.soak(send, self._plan(), self._stable, sizes.soak_s, sizes.soak_requests, self._on_check)
+            return await runner.full(send, inspect, planned, stable, expected, isolation, self._on_check)
+        return await runner.soak(send, planned, stable, sizes.soak_s, sizes.soak_requests, self._on_check)
 
     def _plan(self) -> GatePlan:
         prepared = self._prepared
@@ -103,8 +112,3 @@ class Gating:
             expect_accept=prepared.expect_accept,
             baseline=self._stable,
         )
-
-
-def first_bad(report: GateReport) -> CheckResult | None:
-    """The first check that did not pass, or None."""
-    return next((check for check in report.checks.values() if check.verdict is not Verdict.PASS), None)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 
 from ddtune.config.model import HostConfig
-from ddtune.gate import baseline, isolation, runner
+from ddtune.gate import isolation, runner
 from ddtune.gate import plan as gate_plan
-from ddtune.gate.model import GateReport, Verdict
+from ddtune.gate.model import GateReport
 from ddtune.gate.process_facts import Expected
 from ddtune.profiles import store
 from ddtune.profiles.model import AxisValue, GateSizes
@@ -25,15 +25,19 @@ async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
         state = read_state(await link.call("state", limit=1))
         profile = store.load_profiles().get(state.stable.profile or "")
         axes = state.meta_of(state.stable.release).get("axes") or {}
-        return await judge_in_place(link, axes, profile.gate if profile else GateSizes(), full=full)
+        return await judge_in_place(
+            link, axes, profile.gate if profile else GateSizes(), full=full, tp_size=state.site.get("tp_size")
+        )
 
 
-async def judge_in_place(link: HostLink, axes: Mapping[str, AxisValue], sizes: GateSizes, *, full: bool) -> GateReport:
+async def judge_in_place(
+    link: HostLink, axes: Mapping[str, AxisValue], sizes: GateSizes, *, full: bool, tp_size: int | None = None
+) -> GateReport:
     """The quick gate, and the full one with ``full`` when the quick one passed. Raises EngineGone."""
     judge = Judge(link, Stopwatch())
     speculative = axes.get("algorithm", "none") != "none"
     found = isolation.probe()
-    stable = await baseline.measure(
+    stable = await runner.baseline(
         judge.send,
         sizes,
         nonce=f"gate-{time.time():.0f}",
@@ -49,8 +53,9 @@ async def judge_in_place(link: HostLink, axes: Mapping[str, AxisValue], sizes: G
         baseline=stable,
         stages=("quick", "full") if full else ("quick",),
     )
-    report = await runner.quick(judge.send, judge.inspect, planned, stable, Expected())
-    if full and all(check.verdict is Verdict.PASS for check in report.checks.values()):
-        more = await runner.full(judge.send, judge.inspect, planned, stable, Expected(), found.isolation)
-        report = GateReport({**report.checks, **more.checks}, {**report.not_planned, **more.not_planned})
+    inspected = await judge.inspected()
+    expected = Expected(invocation=inspected.get("invocation"), tp_size=tp_size)
+    report = await runner.quick(judge.send, judge.inspect, planned, stable, expected)
+    if full and report.passed:
+        report = report.merged(await runner.full(judge.send, judge.inspect, planned, stable, expected, found.isolation))
     return report

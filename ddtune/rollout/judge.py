@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ddtune.gate.model import Answer, Request
@@ -36,7 +35,7 @@ class Judge:
                     answer = await self._link.call(
                         "load",
                         timeout=deadline_s + SLACK_S,
-                        requests=[asdict(request) for request in requests],
+                        requests=[request.to_dict() for request in requests],
                         concurrency=concurrency,
                         timeout_s=max((request.timeout_s for request in requests), default=deadline_s),
                         deadline_s=deadline_s,
@@ -49,7 +48,7 @@ class Judge:
                     await asyncio.sleep(BUSY_RETRY_S)
                     continue
                 self.sent += len(requests)
-                return [read_answer(entry) for entry in answer["answers"]]
+                return [Answer.from_dict(entry) for entry in answer["answers"]]
 
     async def inspect(self) -> Facts:
         """The facts of the main process, read back from the host."""
@@ -58,11 +57,3 @@ class Judge:
     async def inspected(self) -> dict[str, Any]:
         """The helper's whole ``inspect`` answer."""
         return await self._link.call("inspect", env=list(self.env_names))
-
-
-def read_answer(entry: dict[str, Any]) -> Answer:
-    """An answer of the host's load as the gate's Answer."""
-    known = Answer.__dataclass_fields__
-    values = {name: value for name, value in entry.items() if name in known}
-    values["token_ids"] = tuple(values.get("token_ids") or ())
-    return Answer(**values)

@@ -144,13 +144,22 @@ class Transaction:
     async def _measure_stable(self) -> None:
         host = self._link.config.name
         try:
-            await self._gating.measure_stable()
+            problems = await self._gating.measure_stable()
         except EngineGone as error:
+            if self._prepared.plan.kind != "switch":
+                return
             raise Refused(
                 "engine_dead",
                 f"The running service on {host} does not answer, so that nothing can be compared with it ({error}); "
                 f"`ddtune restart {host}` brings the stable release back first.",
             ) from error
+        if problems and self._prepared.plan.kind == "switch":
+            raise Refused(
+                "wrong_output",
+                f"What runs on {host} cannot be a measure ({problems[0]}); `ddtune restart {host}` first.",
+            )
+        if problems:
+            self._gating.forget_stable()
 
     async def _decide(self) -> None:
         """Run the trial against the host's own decision: whichever comes first."""
@@ -183,9 +192,16 @@ class Transaction:
             await asyncio.wait_for(self._watch.reverted.wait(), GUARD_CLAIM_S)
         if self._watch.reverted.is_set():
             return
-        cause, evidence = getattr(error, "cause", "engine_dead"), getattr(error, "evidence", ())
-        with contextlib.suppress(Unreachable, HelperRefused):
+        evidence = error.evidence if isinstance(error, TrialFailed) else ()
+        with contextlib.suppress(Unreachable, HelperRefused, HelperFailed):
+            cause = await self._lost_cause() if isinstance(error, EngineGone) else error.cause
             await self._fail(cause, str(error), evidence)
+
+    async def _lost_cause(self) -> str:
+        """Why a connection was lost: with the process still there the gate just could not finish."""
+        found = await self._judge.inspected()
+        alive = found.get("active_state") == "active" and found.get("invocation") == self._trial_invocation
+        return "gate_inconclusive" if alive else "engine_dead"
 
     async def _fail(self, cause: str, message: str, evidence: tuple[Evidence, ...]) -> None:
         lines = evidence or (Evidence(time.time(), "gate", message),)
@@ -295,7 +311,7 @@ class Transaction:
             outcome,
             message=message,
             phases=phases,
-            gate=dict(self._gating.checks),
+            gate=self._gating.report.checks,
             not_planned=self._gating.not_planned,
             downtime_s=down,
             served_ungated=self._served_ungated,
