@@ -20,7 +20,7 @@ for descriptor in range(3):
     os.dup2(null, descriptor)
 sys.path.insert(0, pyz)
 from ddtune.onhost.alive import claim  # noqa: E402 (found in the zipapp)
-from ddtune.onhost.paths import Paths  # noqa: E402
+from ddtune.onhost.paths import Paths  # noqa: E402 (as above)
 
 paths = Paths(str(root)).unit(unit)
 held = claim(paths, op)
