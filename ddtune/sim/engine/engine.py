@@ -115,10 +115,11 @@ class Engine:
         made, ended = written.tokens, written.ended
         if ask.chat and made and self.faults.output != "garbage":
             made = [made[0].lstrip(" "), *made[1:]] if made[0].strip() else made
-        for stop in ask.stops:
-            at = "".join(made).find(stop)
-            if at >= 0:
-                made, ended = tokens("".join(made)[:at]), True
+        text, stopped_by = "".join(made), None
+        found = [(at, stop) for stop in ask.stops if (at := text.find(stop)) >= 0]
+        if found:
+            at, stopped_by = min(found)
+            made, ended = tokens(text[:at]), True
         spread = 0.0 if self.accept == 1.0 else (dice("accept", ask.prompt) % 200 - 100) / 100 * 0.05
         job = Job(
             rid=ask.rid or f"{dice(ask.prompt, self._served, self._salt):08x}{time.time_ns() & (1 << 96) - 1:024x}",
@@ -129,6 +130,7 @@ class Engine:
             stream=ask.stream,
             texts=tuple(made),
             ended=ended,
+            stopped_by=stopped_by,
             first=loop.create_future(),
             done=loop.create_future(),
             received_wall=time.time(),

@@ -22,11 +22,6 @@ class Generation:
         self.engine, self.ask = engine, ask
         self.job = engine.submit(ask)
 
-    @property
-    def stopped_by(self) -> str | None:
-        """The stop string that ended it, if one did."""
-        return self.ask.stops[0] if self.ask.stops and self.job.ended else None
-
     def text(self, produced: int, begin: int = 0) -> str:
         """The text of the tokens from ``begin`` up to ``produced``."""
         return "".join((self.job.texts or ())[begin:produced])
@@ -55,7 +50,7 @@ class Generation:
 
     def body(self, produced: int) -> dict[str, Any]:
         """The answer of ``/generate`` with ``produced`` tokens."""
-        info = meta_info(self.engine, self.job, produced, self.stopped_by)
+        info = meta_info(self.engine, self.job, produced)
         ids = self.ids(produced)
         if self.ask.logprob:
             info |= _logprobs(ids, self.ask.top_logprobs)

@@ -13,6 +13,7 @@ from ddtune.sim.engine.launch import CONTEXT_LEN, TOKEN_CAPACITY
 from ddtune.sim.engine.metrics import GRAPH_PHASES, Exposed, exposition
 
 VERSION = "0.5.23"
+ACCELERATORS = {"b300": "NVIDIA B300 SXM6 AC", "h200": "NVIDIA H200"}
 _GRAPH_ZERO = dict.fromkeys(GRAPH_PHASES, 0.0)
 _BCG_SIZES = [4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 128]
 
@@ -160,7 +161,7 @@ def loads(engine: Engine) -> dict[str, Any]:
     return {
         "timestamp": datetime.datetime.now(datetime.UTC).isoformat(),
         "version": VERSION,
-        "accelerator": "NVIDIA B300 SXM6 AC",
+        "accelerator": ACCELERATORS.get(engine.settings.gpu, engine.settings.gpu),
         "num_accelerators": engine.launch.axes.tp_size,
         "loads": [load],
     }

@@ -11,7 +11,8 @@ class Job:
     """A request to generate ``length`` tokens; times are own seconds, None until they happen.
 
     ``texts`` holds the tokens of a request that somebody waits for; the engine's own traffic has none. ``done`` is
-    resolved when the request ends, ``first`` when its first token is there.
+    resolved when the request ends, ``first`` when its first token is there. ``ended`` says that the answer ends by
+    itself or by the stop string ``stopped_by``.
     """
 
     rid: str
@@ -22,6 +23,7 @@ class Job:
     stream: bool = False
     texts: tuple[str, ...] | None = None
     ended: bool = False
+    stopped_by: str | None = None
     submitted: float = 0.0
     admitted: float | None = None
     first_at: float | None = None

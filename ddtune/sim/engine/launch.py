@@ -85,7 +85,8 @@ def _speculation(args: dict[str, Any], settings: Settings, notes: list[str]) -> 
             raise ArgumentsError(f"DDTREE only supports page_size == 1, got page_size={args['page_size']}.")
         if args["speculative_use_rejection_sampling"]:
             raise ArgumentsError("DDTREE does not support --speculative-use-rejection-sampling.")
-        budget = args["speculative_ddtree_budget"] = args["speculative_ddtree_budget"] or 16
+        given = args["speculative_ddtree_budget"]
+        budget = args["speculative_ddtree_budget"] = 16 if given is None else given
         if budget < 1:
             raise ArgumentsError(f"--speculative-ddtree-budget must be positive, got {budget}.")
         args["speculative_num_draft_tokens"] = budget + 1

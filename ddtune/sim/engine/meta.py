@@ -10,24 +10,24 @@ from ddtune.sim.engine.job import Job
 from ddtune.sim.engine.vocabulary import EOS_ID
 
 
-def finish_reason(job: Job, stopped_by: str | None) -> dict[str, Any]:
+def finish_reason(job: Job) -> dict[str, Any]:
     """Why the generation ended."""
     if job.aborted:
         where = "Abort in waiting queue" if job.first_at is None else "Aborted"
         return {"type": "abort", "message": where, "status_code": None, "err_type": None}
     if job.ended:
-        return {"type": "stop", "matched": stopped_by if stopped_by is not None else EOS_ID}
+        return {"type": "stop", "matched": EOS_ID if job.stopped_by is None else job.stopped_by}
     return {"type": "length", "length": job.produced}
 
 
-def meta_info(engine: Engine, job: Job, produced: int, stopped_by: str | None) -> dict[str, Any]:
+def meta_info(engine: Engine, job: Job, produced: int) -> dict[str, Any]:
     """The fields of a chunk with ``produced`` tokens; the final one (``job.finished``) has them all."""
     metrics = bool(engine.launch.args["enable_metrics"])
     wall, now = time.time(), engine.clock.now()
     final = job.finished is not None
     info: dict[str, Any] = {
         "id": job.rid,
-        "finish_reason": finish_reason(job, stopped_by) if final else None,
+        "finish_reason": finish_reason(job) if final else None,
         "prompt_tokens": job.prompt_tokens,
         "weight_version": "default",
         "num_retractions": 0,

@@ -12,7 +12,7 @@ from ddtune.sim.engine.engine import Engine
 from ddtune.sim.engine.generate import Generation, chunks, sse
 from ddtune.sim.engine.meta import finish_reason
 from ddtune.sim.engine.params import Ask
-from ddtune.sim.engine.vocabulary import EOS_ID, dice
+from ddtune.sim.engine.vocabulary import dice
 from ddtune.sim.engine.web import Request, Response
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
@@ -98,9 +98,8 @@ class OpenAi:
 
 
 def _finish(made: Generation) -> dict[str, Any]:
-    reason = finish_reason(made.job, made.stopped_by)["type"]
-    matched = (made.stopped_by or EOS_ID) if reason == "stop" else None
-    return {"finish_reason": reason, "matched_stop": matched}
+    reason = finish_reason(made.job)
+    return {"finish_reason": reason["type"], "matched_stop": reason.get("matched")}
 
 
 def _usage(made: Generation, thoughts: str | None) -> dict[str, Any]:

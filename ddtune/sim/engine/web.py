@@ -127,16 +127,17 @@ class Connection(asyncio.Protocol):
         )
 
     async def _serve(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._respond(await self._handler(self._request()))
-        self._task = None
-        if self._transport is None:
-            return
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._respond(await self._handler(self._request()))
+        finally:
+            self._task = None
+            whole = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+            if self._transport is not None and not whole:
+                self._transport.close()
+        if self._transport is not None and whole:
             self._http.start_next_cycle()
             self._pump()
-        else:
-            self._transport.close()
 
     async def _respond(self, response: Response) -> None:
         headers = [("date", formatdate(usegmt=True)), ("server", "uvicorn")]
