@@ -38,7 +38,7 @@ def transact(
         try:
             worker.submit(session.open()).result()
             if kind == "abort":
-                _end(worker.submit(session.abort()).result(), name, as_json=as_json, asked_back=False)
+                _end(worker.submit(session.abort()).result(), name, as_json=as_json, asked_back=True)
             plan = worker.submit(session.plan(kind, profile, force=force)).result()
             if dry_run:
                 _show_plan(plan, name, as_json=as_json)

@@ -292,6 +292,7 @@ class Transaction:
         ):
             return
         self._served_at = time.monotonic()
+        self._stage = "rollback"
         bad = await self._gating.check_stable()
         if bad is None:
             return
@@ -359,14 +360,15 @@ class Transaction:
     def _tell(
         self, phase: str, seconds: float, text: str = "", *, done: bool = False, check: CheckResult | None = None
     ) -> None:
+        decided = self._watch.reverted.is_set() or self._watch.over.is_set()
         self._progress(
             Progress(
                 phase=phase,
                 seconds=seconds,
                 text=text,
                 done=done,
-                deadline_in_s=self._watch.seconds_until("confirm_deadline"),
-                lease_in_s=self._watch.seconds_until("lease_until"),
+                deadline_in_s=None if decided else self._watch.seconds_until("confirm_deadline"),
+                lease_in_s=None if decided else self._watch.seconds_until("lease_until"),
                 check=check,
             )
         )
