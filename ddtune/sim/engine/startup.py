@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from ddtune.sim.engine.axes import Axes
 from ddtune.sim.engine.launch import CONTEXT_LEN, TOKEN_CAPACITY, Launch
@@ -121,9 +122,9 @@ def _weights() -> Iterator[Step]:
         yield Step(WEIGHTS_S + took, line, "raw", memory=share)
 
 
-def _captures(axes: Axes, args: dict[str, object], left: float) -> Iterator[Step]:
+def _captures(axes: Axes, args: dict[str, Any], left: float) -> Iterator[Step]:
     at = GRAPHS_S + 0.1
-    config: dict[str, dict[str, object]] = args["cuda_graph_config"]  # type: ignore[assignment]  # its shape is ours
+    config: dict[str, dict[str, Any]] = args["cuda_graph_config"]
     spans = times(axes)
     if not axes.prefill_graphs:
         why = "cuda_graph_config resolved prefill.backend='disabled'"
@@ -139,7 +140,6 @@ def _captures(axes: Axes, args: dict[str, object], left: float) -> Iterator[Step
             continue
         of = config["prefill" if phase == "prefill" else "decode"]
         sizes = of["bs"]
-        assert isinstance(sizes, list)
         rows = axes.draft_tokens if phase != "draft_decode" else 8
         per_request = "" if phase == "prefill" else f"num_tokens_per_req={rows}, "
         yield Step(
