@@ -10,6 +10,7 @@ from typing import Any
 
 from . import clock, drop_in, releases, schema, store
 from .alive import wait_for_guard
+from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .txn_events import Arm, Fail
@@ -71,6 +72,11 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
     known_bad = releases.quarantined(paths, candidate)
     if known_bad and not fields["force"]:
         raise RefusalError("quarantined", _quarantined(paths, candidate, known_bad), {"quarantine": known_bad})
+    try:
+        # The guard needs it to judge stable after a rollback, so it must be there before anything begins.
+        read_key(fields["api_key_file"], ())
+    except ApiError as error:
+        raise RefusalError("unknown", str(error)) from None
     paths.ensure_run()
     for folder in (paths.state, paths.run):
         check_room(folder)

@@ -135,6 +135,13 @@ def test_a_broken_stable_is_drift_and_an_unknown_candidate_is_refused(host: Host
     assert host.arm(stable)["cause"] == "drift"
 
 
+def test_a_key_that_cannot_be_read_refuses_before_anything_begins(host: Host) -> None:
+    stable = host.adopted()
+    answer = host.arm(stable, kind="restart", api_key_file=f"{host.root}/no-key")
+    assert answer["message"] == f"the API key file {host.root}/no-key cannot be read: No such file or directory"
+    assert host.ok("state")["txn"] is None
+
+
 @pytest.mark.parametrize(("room", "inodes"), [(100, 10_000), (1_000_000, 3)])
 def test_too_little_room_is_refused(monkeypatch: pytest.MonkeyPatch, room: int, inodes: int) -> None:
     full = os.statvfs_result((4096, 4096, 10**6, room, room, 10**6, inodes, inodes, 0, 255))
