@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import clock, inspect_process, ledger, releases, schema
+from .alive import guard_alive
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
-from .txn_model import TRYING, Txn, to_json
+from .txn_model import TRYING, Txn, busy, to_json
 from .unit import UnitState
 
 EVIDENCE = schema.many(
@@ -127,6 +128,9 @@ def settle(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """What the controller found of stable after a rollback; not ``ok`` makes it a failed one."""
     paths, evidence = host.adopted(unit), tuple(fields["evidence"])
     txn = applied(paths, lambda at: Settle(at, fields["op"], fields["ok"], fields["cause"], evidence))
+    if busy(txn) and not guard_alive(paths, txn.op):
+        # Its guard has left, and only a guard stops what cannot serve.
+        host.systemctl.run_guard(unit, txn.op)
     return {"txn": to_json(txn)}
 
 
