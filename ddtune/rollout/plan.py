@@ -101,7 +101,7 @@ async def make_plan(
         build = Build.of(state, await link.call("probe_build", timeout=FLAG_CHECK_S))
     target, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
     running = bool(inspected.get("pid"))
-    same = target.sha256 == state.stable.release
+    same = target == stable
     findings = [
         *preflight.host_findings(state, config.name),
         *(preflight.drift_findings(inspected, state, config.name) if kind == "switch" else []),
@@ -127,7 +127,7 @@ async def make_plan(
             state.profile_of((inspected.get("matches") or {}).get("release")),
             (inspected.get("matches") or {}).get("release"),
         ),
-        target=ReleaseRef(profile.name, target.sha256),
+        target=ReleaseRef(profile.name, _host_name(kind, target, stable, state)),
         stable=state.stable,
         changes=tuple(diff(stable, target)) if stable else (),
         findings=tuple(findings),
@@ -197,6 +197,13 @@ async def _target(
     bad = build.known_bad(asked, release)
     found = preflight.release_findings(release.sha256, state, bad, unknown, force=force)
     return release, asked, build.lint(asked) + found
+
+
+def _host_name(kind: str, target: Release, stable: Release | None, state: HostState) -> str | None:
+    """The host's name for the target: a key in its argv is whole there, so that only the host can hash it."""
+    if kind == "rollback" and state.busy is None:
+        return state.previous.release
+    return state.stable.release if target == stable else target.sha256
 
 
 async def _release(link: HostLink, sha: str | None) -> Release | None:

@@ -115,15 +115,19 @@ class Transaction:
             with self._phase("baseline", own=False, text="asking the stable release for its own answers"):
                 await self._measure_stable()
         with self._phase("upload"):
+            # The host's own name for the release: a key that stands as a placeholder here is whole there.
+            candidate = prepared.plan.target.release
             if prepared.meta is not None:
-                await self._link.call("put_release", release=prepared.release_body, meta=prepared.meta)
+                put = await self._link.call("put_release", release=prepared.release_body, meta=prepared.meta)
+                candidate = put["release"]
+                self._outcome = replace(self._outcome, target=replace(self._outcome.target, release=candidate))
         with self._phase("arm"):
             answer = await self._link.call(
                 "arm",
                 op=prepared.op,
                 kind=prepared.plan.kind,
                 owner=owner(),
-                candidate=prepared.release.sha256,
+                candidate=candidate,
                 lease_s=limits.lease_s,
                 start_deadline_s=limits.start_deadline_s,
                 confirm_deadline_s=limits.confirm_deadline_s,
