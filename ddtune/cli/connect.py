@@ -25,6 +25,6 @@ def dashboard(hosts: Sequence[str], *, write: bool) -> None:
         report.fail("the dashboard shows one host; open it once for each.", report.USAGE, cause="usage", as_json=False)
     with ExitStack() as stack:
         config = stack.enter_context(reached(hosts[0], as_json=False))
-        from ddtune.tui.app import DdtuneApp
+        from ddtune.tui.app import dashboard as show
 
-        DdtuneApp(config, write=write).run()
+        show(config, write=write or config.write)

@@ -1,31 +1,23 @@
-"""What the desk's thread tells the app."""
+"""What the desk's thread and the screens tell the app."""
 
 from __future__ import annotations
 
 from textual.message import Message
 
-from ddtune.rollout.model import Outcome, Progress
+from ddtune.rollout.model import Plan
 
 
-class SnapshotArrived(Message):
-    """A newer snapshot is there; the newest one is taken when this is handled."""
-
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, SnapshotArrived)
+class Moved(Message):
+    """The host or a transaction moved; the newest moment is taken when this is handled."""
 
 
-class Progressed(Message):
-    """A running transaction moved."""
+class Confirmed(Message):
+    """A plan was confirmed by hand."""
 
-    def __init__(self, step: Progress) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__()
-        self.step = step
+        self.plan = plan
 
 
-class Ended(Message):
-    """A transaction ended, or broke with one sentence."""
-
-    def __init__(self, outcome: Outcome | None, error: str | None) -> None:
-        super().__init__()
-        self.outcome = outcome
-        self.error = error
+class Reverted(Message):
+    """The way back was confirmed by hand."""

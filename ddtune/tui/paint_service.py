@@ -1,81 +1,91 @@
-"""The status line and the service panel: pure drawing of one snapshot."""
+"""The service panel: pure drawing of one moment."""
 
 from __future__ import annotations
 
-from rich.text import Text
+from textual.content import Content
 
-from ddtune.live.snapshot import Snapshot
+from ddtune.gpu.reading import joules_per_token, node_power_w
 from ddtune.tui import words
-from ddtune.tui.paint_gpus import total_w
+from ddtune.tui.view import View, is_stale
 
-HEALTH_STYLE = {
-    "serving": "bold green",
-    "idle": "green",
-    "starting": "bold cyan",
-    "busy": "bold cyan",
-    "dead": "bold white on red",
-    "down": "bold white on red",
-    "unknown": "bold yellow",
-}
+COLLAPSED = 1.05
 
 
-def status_line(snapshot: Snapshot, unlocked_s: float | None, width: int) -> Text:
-    """Host, link, data age, lock, profile and health, always visible. ``unlocked_s``: None locked, inf writable."""
-    service, link = snapshot.service, snapshot.link
-    text = Text(no_wrap=True)
-    text.append(f" {snapshot.host} ", style="bold reverse")
-    if snapshot.simulated:
-        text.append(" simulated", style="magenta")
-    if link.state == "up":
-        text.append(f"  {words.number(link.rtt_ms)} ms" if link.rtt_ms is not None else "  link up")
-    else:
-        text.append(f"  LINK {link.state.upper()}", style="bold white on red")
-    ages = [age for age in (snapshot.ages.gpus, snapshot.ages.engine, snapshot.ages.unit) if age is not None]
-    oldest = max(ages) if ages else None
-    stale = oldest is None or oldest > words.STALE_TICKS * snapshot.tick_s
-    text.append(f"  data {words.age(oldest)}", style="bold yellow" if stale else "")
-    if unlocked_s is None:
-        text.append("  READ-ONLY", style="bold")
-    else:
-        left = "" if unlocked_s == float("inf") else f" {words.age(unlocked_s)}"
-        text.append(f"  WRITE{left}", style="bold yellow")
-    text.append(f"  {words.word(service.profile)} {words.word(service.standing)}", style="bold")
-    text.append(f"  {service.health.upper()}", style=HEALTH_STYLE.get(service.health, "bold"))
-    if width >= 100:
-        text.append(f"  last proof {words.age(service.last_proof_s)}")
-        text.append(f"  {words.number(total_w(snapshot))} W")
-    return text
-
-
-def service_lines(snapshot: Snapshot) -> list[Text]:
-    """What the service makes and how it stands."""
+def lines(view: View, width: int, height: int) -> list[Content]:
+    """What the service makes, whether speculation works, and how it stands; the most important first."""
+    snapshot = view.snapshot
     service = snapshot.service
+    per_token = joules_per_token(node_power_w(snapshot.gpus), service.tokens_per_s)
     graphs = {True: "in use", False: "off", None: words.NONE}[service.graphs_in_use]
-    watts = total_w(snapshot)
-    per_token = None if not watts or not service.tokens_per_s else watts / service.tokens_per_s
     ranks = f"{words.number(service.schedulers)} of {words.number(service.schedulers_expected)}"
-    first = Text()
-    first.append(f"{words.number(service.tokens_per_s)} tok/s", style="bold")
-    first.append("   accept length ")
-    first.append(words.number(service.accept_length, 2), style="bold")
-    first.append(f"   {words.number(watts)} W   {words.number(per_token, 2)} J/tok")
-    return [
-        first,
-        Text(
-            f"running {words.number(service.running)} of {words.number(service.max_running)}   "
-            f"queued {words.number(service.queued)}   kv {_percent(service.kv_usage)}   "
-            f"prefix hit {_percent(service.cache_hit)}"
+    engine = [
+        words.line(
+            (f" {words.number(service.tokens_per_s)} tok/s", "bold"),
+            "   accept ",
+            *_accept(view),
+            f"   {words.number(per_token, 2)} J/token",
         ),
-        Text(
-            f"ttft p50 {words.number(service.ttft_p50_s, 2)} s   itl p50 {words.number(service.itl_p50_s, 3)} s   "
-            f"graphs {graphs}   ranks {ranks}"
+        words.line(
+            f" running {words.number(service.running)}{_of(service.max_running)}"
+            f"   queued {words.number(service.queued)}   kv {words.percent(service.kv_usage)}"
+            f"   prefix hit {words.percent(service.cache_hit)}"
         ),
-        Text(
-            f"{words.word(service.unit)} {words.word(service.state)}   restarts {words.number(service.restarts)}   "
-            f"stable {words.word(service.stable_profile)}"
+        words.line(
+            f" ttft {_seconds(service.ttft_p50_s)}{_p95(service.ttft_p95_s)}"
+            f"   itl {_seconds(service.itl_p50_s)}{_p95(service.itl_p95_s)}   graphs {graphs}"
         ),
     ]
+    if is_stale(snapshot, snapshot.ages.engine):
+        mark = (f"  STALE {words.age(snapshot.ages.engine)}", f"bold {words.WARN}")
+        engine = [one.stylize("dim") for one in engine]
+        engine[0] = words.line(engine[0], mark)
+    rank_style = f"bold {words.BAD}" if _missing(service.schedulers, service.schedulers_expected) else ""
+    unit = [
+        words.line(
+            f" {words.word(service.unit)} {words.word(service.state)}   ranks ",
+            (ranks, rank_style),
+            f"   restarts {words.number(service.restarts)}",
+        ),
+        words.line(
+            f" stable {words.word(service.stable_profile)}   before {words.word(service.previous_profile)}"
+            f"   last proof {words.age(service.last_proof_s)}"
+        ),
+    ]
+    if is_stale(snapshot, snapshot.ages.unit):
+        unit = [one.stylize("dim") for one in unit]
+        unit[0] = words.line(unit[0], (f"  STALE {words.age(snapshot.ages.unit)}", f"bold {words.WARN}"))
+    notes = [row for note in snapshot.notes for row in words.folded("note", words.safe(note), width - 1, words.WARN, 6)]
+    argv = [] if height <= len(engine) + len(unit) + len(notes) else _argv(view, width)
+    return [*engine, *unit, *notes, *argv][:height]
 
 
-def _percent(share: float | None) -> str:
-    return words.NONE if share is None else f"{100 * share:.0f} %"
+def _accept(view: View) -> list[words.Part]:
+    """The accept length beside what the profile expects; 1.00 means that no draft token is ever taken."""
+    value, expected = view.snapshot.service.accept_length, view.expected_accept
+    text = words.number(value, 2)
+    if value is not None and value <= COLLAPSED and expected:
+        return [(text, f"bold {words.BAD}"), (" no draft is accepted", words.BAD)]
+    return [(text, "bold"), (f" of {words.number(expected, 2)}" if expected else "", words.MUTED)]
+
+
+def _argv(view: View, width: int) -> list[Content]:
+    argv = " ".join(words.safe(one) for one in view.snapshot.service.argv)
+    return ([words.line(""), *words.folded("runs", argv, width - 1, words.MUTED, 6)]) if argv else []
+
+
+def _missing(present: int | None, expected: int | None) -> bool:
+    return present is not None and expected is not None and present < expected
+
+
+def _of(most: int | None) -> str:
+    return "" if most is None else f" of {most}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return words.NONE
+    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def _p95(value: float | None) -> str:
+    return "" if value is None else f" p95 {_seconds(value)}"

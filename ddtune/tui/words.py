@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import textwrap
+import time
+
+from textual.content import Content
+
 from ddtune.engine.log import sanitise
 
 NONE = "—"
-STALE_TICKS = 3
+INF = float("inf")
+
+GOOD = "$text-success"
+WARN = "$text-warning"
+BAD = "$text-error"
+NOTE = "$text-accent"
+MUTED = "$text-muted"
+LOUD = "bold $loud-foreground on $loud"
+BUSY = "bold $busy-foreground on $busy"
+
+Part = str | tuple[str, str] | Content
+
+
+def line(*parts: Part) -> Content:
+    """One line of parts; text is never read as markup."""
+    return Content.assemble(*parts)
 
 
 def number(value: float | None, digits: int = 0) -> str:
     """A number with thin groups of thousands."""
     return NONE if value is None else f"{value:,.{digits}f}".replace(",", " ")
+
+
+def percent(share: float | None) -> str:
+    """A share of 1 in percent."""
+    return NONE if share is None else f"{100 * share:.0f} %"
 
 
 def safe(text: object) -> str:
@@ -33,7 +58,26 @@ def age(seconds: float | None) -> str:
         return f"{seconds:.0f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} d"
+
+
+def span(seconds: float | None) -> str:
+    """A time that runs down, to the second."""
+    if seconds is None:
+        return NONE
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def clock(at: float) -> str:
+    """Time of day of seconds since the epoch, in the operator's zone."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def bar(value: float | None, limit: float | None, width: int) -> str:
@@ -47,5 +91,19 @@ def bar(value: float | None, limit: float | None, width: int) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """Text cut to a width, with an ellipsis where something is missing."""
+    """Text cut to a width in cells, with an ellipsis where something is missing."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def fit(content: Content, width: int) -> Content:
+    """A line cut to a width in cells, with an ellipsis where something is missing."""
+    return content if content.cell_length <= width else content.truncate(max(1, width), ellipsis=True)
+
+
+def folded(label: str, text: str, width: int, style: str = "", indent: int = 11) -> list[Content]:
+    """A label and its text in lines of ``width``, the text aligned behind the label."""
+    rows = textwrap.wrap(text, max(20, width - indent), break_on_hyphens=False) or [""]
+    return [
+        line((f" {label:<{indent - 1}}" if not number else " " * indent, MUTED), (row, style))
+        for number, row in enumerate(rows)
+    ]

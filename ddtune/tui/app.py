@@ -1,0 +1,258 @@
+"""The dashboard: one host's desk behind the screens."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from ddtune.config.model import HostConfig
+from ddtune.tui import paint_outcome, themes
+from ddtune.tui.desk import Desk
+from ddtune.tui.messages import Confirmed, Moved
+from ddtune.tui.screens.base import DeskScreen, allowed, keys_of
+from ddtune.tui.screens.help import HelpScreen
+from ddtune.tui.screens.history import HistoryScreen
+from ddtune.tui.screens.live import LiveScreen
+from ddtune.tui.screens.log import LogScreen
+from ddtune.tui.screens.outcome import OutcomeScreen
+from ddtune.tui.screens.profiles import ProfilesScreen
+from ddtune.tui.screens.progress import ProgressScreen
+from ddtune.tui.screens.questions import BackScreen, QuitScreen, UnlockScreen
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+REDRAW_S = 1.0
+
+
+def dashboard(config: HostConfig, *, write: bool) -> None:
+    """Open the dashboard and stay until it is left. Says on the terminal what goes on behind it."""
+    desk = Desk(config, write=write)
+    try:
+        DdtuneApp(desk).run()
+        left = desk.view()
+    finally:
+        desk.stop()
+    if left.run is not None and left.run.active:
+        print(  # noqa: T201 (the screen is gone; this is the terminal's)
+            f"ddtune: left while a {left.run.kind} was under way; the host decides by itself. "
+            f"`ddtune status {config.name}` shows how it ended."
+        )
+
+
+class DdtuneApp(App[None]):
+    """Receives moments from the desk and hands them to the screen that is seen."""
+
+    TITLE = "ddtune"
+    CSS_PATH = "ddtune.tcss"
+    ENABLE_COMMAND_PALETTE = True
+    WRITES = frozenset(("switch", "roll_back"))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help", id="help", key_display="?", tooltip="These keys"),
+        Binding("s", "switch", "Switch", id="switch-profile", tooltip="Choose a profile, plan and switch"),
+        Binding("b", "roll_back", "Back", id="roll-back", tooltip="Roll back: b, then y"),
+        Binding("o", "run", "Progress", id="show-run", tooltip="The change that runs, or how the last one ended"),
+        Binding("P", "profiles", "Profiles", id="profiles", tooltip="Profiles and how they stand on this host"),
+        Binding("l", "log", "Log", id="log", tooltip="The log in full"),
+        Binding("H", "history", "History", id="history", tooltip="What happened on this host, with evidence"),
+        Binding("W", "unlock", "Unlock", id="unlock", tooltip="Allow changes for 15 minutes"),
+        Binding("q", "back", "Quit", id="back", tooltip="Back; quit on the live screen"),
+        Binding("escape", "back_only", "Back", id="back-only", show=False, tooltip="Back"),
+        Binding("colon", "command_palette", "Commands", id="palette", show=False, key_display=":"),
+        Binding("t", "next_theme", "Theme", id="theme", show=False, tooltip="Dark, light, the terminal's own colours"),
+        Binding("S", "save_screen", "Screenshot", id="screenshot", show=False, tooltip="Save the screen as SVG"),
+        Binding("r", "refresh", "Refresh", id="refresh", show=False, tooltip="Paint again; try a lost link at once"),
+        Binding("ctrl+q,ctrl+c", "quit", "Quit", id="quit", show=False, priority=True, tooltip="Quit"),
+    ]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+        self._pending = False
+        self._keys = keys_of(desk.view())
+        self._run_seen = False
+
+    def get_default_screen(self) -> Screen[None]:
+        """The live screen is what everything else leads back to."""
+        return LiveScreen(self.desk)
+
+    def on_mount(self) -> None:
+        """Take our colours, restore the terminal on a signal too, and begin to read."""
+        for theme in (themes.DARK, themes.LIGHT):
+            self.register_theme(theme)
+        self.theme = themes.DARK.name
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            # Not in the main thread there is no handler to be had, as in a test.
+            with suppress(ValueError, RuntimeError):
+                loop.add_signal_handler(number, self.exit)
+        self.set_interval(REDRAW_S, self._redraw)
+        self.desk.start(self._moved)
+
+    def _moved(self) -> None:
+        """In the desk's thread: at most one message waits, however long the terminal stalls."""
+        if not self._pending:
+            self._pending = True
+            with suppress(RuntimeError):
+                self.post_message(Moved())
+
+    def on_moved(self) -> None:
+        """Paint the newest moment."""
+        self._pending = False
+        self._redraw()
+
+    def _redraw(self) -> None:
+        view = self.desk.view()
+        if self._run_seen and view.run is not None and not view.run.active:
+            self._run_seen = False
+            self._run_ended()
+        seen = next((screen for screen in reversed(self.screen_stack) if isinstance(screen, DeskScreen)), None)
+        if seen is not None:
+            seen.refresh_view()
+        if keys_of(view) != self._keys:
+            self._keys = keys_of(view)
+            self.refresh_bindings()
+
+    def _run_ended(self) -> None:
+        if isinstance(self.screen, ProgressScreen):
+            self.switch_screen(OutcomeScreen(self.desk))
+            return
+        run = self.desk.view().run
+        ended = paint_outcome.title(run.outcome) if run and run.outcome else "broke off"
+        self.notify(f"{run.kind if run else 'change'}: {ended}. o shows why.", markup=False, timeout=20)
+
+    def on_confirmed(self, event: Confirmed) -> None:
+        """Carry out what was confirmed, and watch it."""
+        self.desk.carry_out(event.plan)
+        self._watch_run()
+
+    def _watch_run(self) -> None:
+        self._run_seen = True
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        self.push_screen(ProgressScreen(self.desk))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Changes are hidden when locked and dead while the host cannot be reached."""
+        view = self.desk.view()
+        if action in self.WRITES:
+            return allowed(view)
+        if action == "unlock":
+            return not view.writable
+        if action == "run":
+            return view.run is not None
+        return super().check_action(action, parameters)
+
+    def _open(self, screen: DeskScreen) -> None:
+        """Open a screen, or come back to it when it is open already."""
+        for depth, known in enumerate(reversed(self.screen_stack)):
+            if type(known) is type(screen):
+                for _ in range(depth):
+                    self.pop_screen()
+                return
+        self.push_screen(screen)
+
+    def action_profiles(self) -> None:
+        """Profiles and how they stand."""
+        self._open(ProfilesScreen(self.desk))
+
+    def action_switch(self) -> None:
+        """Choose a profile to switch to; while a change runs, show it."""
+        if self.desk.running:
+            self.action_run()
+        else:
+            self.action_profiles()
+
+    def action_run(self) -> None:
+        """The change that runs, or how the last one ended."""
+        self._open(ProgressScreen(self.desk) if self.desk.running else OutcomeScreen(self.desk))
+
+    def action_log(self) -> None:
+        """The log in full."""
+        self._open(LogScreen(self.desk))
+
+    def action_history(self) -> None:
+        """What happened on this host."""
+        self._open(HistoryScreen(self.desk))
+
+    def action_roll_back(self) -> None:
+        """Ask once, then go back."""
+
+        def answered(confirmed: bool | None) -> None:
+            if confirmed:
+                self.desk.go_back()
+                self._watch_run()
+
+        self.push_screen(BackScreen(self.desk.view()), answered)
+
+    def action_unlock(self) -> None:
+        """Ask for the host's name."""
+
+        def answered(confirmed: bool | None) -> None:
+            if confirmed:
+                self.desk.unlock()
+                self._redraw()
+
+        self.push_screen(UnlockScreen(self.desk), answered)
+
+    def action_help(self) -> None:
+        """The keys of this screen."""
+        self.push_screen(HelpScreen(self.screen.active_bindings.values()))
+
+    async def action_back(self) -> None:
+        """Back to the screen below; from the lowest one out."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        else:
+            await self.action_quit()
+
+    def action_back_only(self) -> None:
+        """Back to the screen below, never out."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    async def action_quit(self) -> None:
+        """Leave; in the middle of a change only after a question."""
+        if not self.desk.running:
+            self.exit()
+        elif not isinstance(self.screen, QuitScreen):
+            self.push_screen(QuitScreen(self.desk.view()), lambda leave: self.exit() if leave else None)
+
+    def action_refresh(self) -> None:
+        """Paint everything again, and try a lost link at once."""
+        self.desk.retry()
+        self.refresh(layout=True)
+        self._redraw()
+
+    def action_next_theme(self) -> None:
+        """The next set of colours."""
+        known = themes.CYCLE
+        self.theme = known[(known.index(self.theme) + 1) % len(known)] if self.theme in known else known[0]
+
+    def action_save_screen(self) -> None:
+        """Save the screen as SVG in the working folder, or say why not."""
+        name = f"ddtune-{self.desk.config.name}-{time.strftime('%Y%m%d-%H%M%S')}.svg"
+        try:
+            path = Path(self.save_screenshot(name, str(Path.cwd())))
+        except OSError as error:
+            self.notify(f"The screenshot could not be saved: {error.strerror}.", severity="error", markup=False)
+        else:
+            self.notify(f"Saved {path}", markup=False)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette holds what the keys of this screen do, and no more than they may."""
+        seen = set()
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if active.enabled and binding.description and not binding.system and binding.action not in seen:
+                seen.add(binding.action)
+                action, node = binding.action, active.node
+                run = lambda action=action, node=node: self.run_action(action, node)  # noqa: E731
+                yield SystemCommand(binding.description, binding.tooltip or "", run)

@@ -1,0 +1,41 @@
+"""The profiles as they stand on one host: pure, from what was read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ddtune.profiles import standing
+from ddtune.profiles.errors import UnsupportedAxis
+from ddtune.profiles.model import Profile
+from ddtune.rollout.onbuild import Build
+from ddtune.rollout.state import HostState
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A profile and how it stands. ``standing`` is None where the host says nothing of profiles."""
+
+    profile: Profile
+    standing: str | None = None
+    cause: str | None = None
+    stable: bool = False
+
+
+def entries(
+    profiles: Mapping[str, Profile], state: HostState | None, build: Build | None, now: float
+) -> tuple[Entry, ...]:
+    """All profiles in the order of their names; ``now`` is seconds since the epoch."""
+    if state is None or build is None:
+        return tuple(Entry(profile) for profile in profiles.values())
+    return tuple(_entry(profile, state, build, now) for profile in profiles.values())
+
+
+def _entry(profile: Profile, state: HostState, build: Build, now: float) -> Entry:
+    try:
+        release = build.resolve(profile)
+    except UnsupportedAxis as error:
+        return Entry(profile, "unsupported", str(error))
+    bad = build.known_bad(profile, release)
+    found = standing.of(release.sha256, state.raw, bad is not None, now)
+    return Entry(profile, found, bad.cause if bad else None, release.sha256 == state.stable.release)

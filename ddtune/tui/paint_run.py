@@ -1,0 +1,152 @@
+"""A transaction under way: its phases, and what happens if this screen goes away now. Pure drawing."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from textual.content import Content
+
+from ddtune.gate.model import CheckResult, Verdict
+from ddtune.tui import words
+from ddtune.tui.view import Run, View
+
+ORDER = ("baseline", "upload", "arm", "drain", "stop", "start", "quick", "full", "soak", "confirm")
+MARKS = {
+    "done": ("✓", words.GOOD),
+    "running": ("▸", f"bold {words.NOTE}"),
+    "failed": ("✗", f"bold {words.BAD}"),
+    "next": ("·", words.MUTED),
+}
+VERDICTS = {Verdict.PASS: ("pass", words.GOOD), Verdict.FAIL: ("FAIL", f"bold {words.BAD}")}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One phase as it is shown. ``state`` is ``next``, ``running``, ``done`` or ``failed``."""
+
+    name: str
+    state: str = "next"
+    seconds: float = 0.0
+    text: str = ""
+    parts: tuple[str, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
+
+
+def stages(run: Run, now: float) -> list[Stage]:
+    """All phases in order: those that ended, the one that runs, and those to come."""
+    found: dict[str, Stage] = {}
+    began: dict[str, float] = {}
+    for step in run.steps:
+        progress = step.progress
+        name = "rollback" if "rollback" in found and progress.check else progress.phase.split(" ")[0]
+        stage = found.get(name, Stage(name))
+        if progress.check is not None:
+            stage = replace(stage, checks=(*stage.checks, progress.check))
+        elif progress.phase.startswith("start "):
+            part = f"{progress.phase.removeprefix('start ')} {progress.seconds:.0f}"
+            stage = replace(stage, parts=(*stage.parts, part))
+        elif progress.done:
+            stage = replace(stage, state="done", seconds=progress.seconds)
+        else:
+            began[name] = step.at
+            stage = replace(stage, state="running", text=progress.text)
+        found[name] = stage
+    for name, stage in found.items():
+        if stage.state == "running":
+            given_up = not run.active or (name != "rollback" and "rollback" in found)
+            end = run.ended if run.ended is not None else now
+            state = "failed" if given_up else "running"
+            found[name] = replace(stage, state=state, seconds=max(0.0, end - began[name]))
+    if run.kind == "abort":
+        return list(found.values())
+    over = not run.active or "rollback" in found
+    return [
+        *(found.get(name, Stage(name)) for name in ORDER if name in found or not over),
+        *(s for n, s in found.items() if n not in ORDER),
+    ]
+
+
+def lines(view: View, width: int, height: int) -> list[Content]:
+    """The phases in at most ``height`` lines: when they do not fit, what went well shrinks to a few words."""
+    run = view.run
+    if run is None:
+        return []
+    shown = stages(run, view.now)
+    if not shown or (run.active and not run.steps):
+        first = f"reading the host before anything is touched, {words.span(view.now - run.began)}"
+        if run.kind == "abort":
+            first = f"the host was told to go back, {words.span(view.now - run.began)} ago"
+        return [words.line(("▸ ", f"bold {words.NOTE}"), first)]
+    full = [row for stage in shown for row in _stage(stage, width)]
+    return full if len(full) <= height else _condensed(shown, width)[-height:]
+
+
+def _stage(stage: Stage, width: int) -> list[Content]:
+    mark, style = MARKS[stage.state]
+    seconds = "" if stage.state == "next" else f"{stage.seconds:7.1f} s"
+    detail = " · ".join(stage.parts) or words.safe(stage.text)
+    row = words.line(
+        (f" {mark} ", style),
+        (f"{stage.name:<9}", style if stage.state != "done" else ""),
+        f"{seconds:>10}",
+        (f"  {detail}", words.MUTED),
+    )
+    return [words.fit(row, width), *(_check(check, width) for check in stage.checks)]
+
+
+def _check(check: CheckResult, width: int) -> Content:
+    verdict, style = VERDICTS.get(check.verdict, ("open", f"bold {words.WARN}"))
+    row = words.line(
+        "     ",
+        (f"{verdict:<5}", style),
+        f"{check.name.replace('_', ' '):<15}",
+        (f" {words.safe(check.reason)}", words.MUTED),
+    )
+    return words.fit(row, width)
+
+
+def _condensed(shown: Sequence[Stage], width: int) -> list[Content]:
+    done = [f"{one.name} {one.seconds:.0f} s{_passed(one)}" for one in shown if one.state == "done"]
+    rows = [
+        words.line((" ✓ " if not number else "   ", words.GOOD), text)
+        for number, text in enumerate(textwrap.wrap(" · ".join(done), max(20, width - 4)))
+    ]
+    for stage in shown:
+        if stage.state in ("running", "failed"):
+            rows += _stage(stage, width)
+    coming = " · ".join(one.name for one in shown if one.state == "next")
+    return [*rows, words.line((f" · {coming}", words.MUTED))] if coming else rows
+
+
+def _passed(stage: Stage) -> str:
+    passed = sum(check.verdict is Verdict.PASS for check in stage.checks)
+    return f" ({passed} of {len(stage.checks)} passed)" if stage.checks else ""
+
+
+def closing(view: View) -> str:
+    """One sentence: what happens if the laptop is closed now."""
+    run, txn = view.run, view.txn
+    stable = words.word((txn or {}).get("stable_profile") or view.snapshot.service.stable_profile)
+    if txn is None:
+        if run is None or not run.active:
+            return "Nothing is under way."
+        return "If you close the laptop now: nothing happens, the host is untouched."
+    state = str(txn.get("state"))
+    if state in ("COMMITTING", "COMMITTED"):
+        return f"If you close the laptop now: the host stays on {words.word(txn.get('candidate_profile'))}."
+    if state not in ("ARMED", "TRIAL", "SOAK"):
+        return f"If you close the laptop now: the host goes on going back to {stable} by itself."
+    lease, deadline = view.until("lease_until"), view.until("confirm_deadline")
+    verb = "stays on" if state == "ARMED" else "goes back to"
+    when = f"in {words.span(lease)}, {words.span(deadline)} at the latest"
+    return f"If you close the laptop now: the host {verb} {stable} by itself {when}."
+
+
+def countdown(view: View, width: int) -> Content:
+    """Lease and deadline as they run down on the host."""
+    if view.txn is None or str(view.txn.get("state")) not in ("ARMED", "TRIAL", "SOAK"):
+        return words.line("")
+    parts = f" lease {words.span(view.until('lease_until'))} · deadline {words.span(view.until('confirm_deadline'))}"
+    return words.fit(words.line((parts, "bold")), width)

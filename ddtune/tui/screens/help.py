@@ -1,0 +1,63 @@
+"""The keys of the screen below, from its bindings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from ddtune.tui import words
+from ddtune.tui.widgets.page import Page
+
+SIGNS = {
+    "●": "runs now",
+    "▸ ✓ ✗ ·": "under way, done, failed, still to come",
+    "—": "not available",
+    "STALE": "older than three readings",
+    "!": "hot, bad or failed",
+}
+
+
+class HelpScreen(ModalScreen[None]):
+    """Keys and signs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close", id="close-help")]
+
+    def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
+        super().__init__()
+        self._active = list(bindings)
+
+    def compose(self) -> ComposeResult:
+        page = Page(id="help")
+        page.border_title = "Help · q closes it"
+        yield page
+
+    def on_mount(self) -> None:
+        """Write the page."""
+        page = self.query_one(Page)
+        page.write([*_keys(self._active, self.app.get_key_display), words.line(""), *_signs()])
+        page.focus()
+
+
+def _keys(bindings: Iterable[ActiveBinding], display: object) -> list[Content]:
+    assert callable(display)
+    keys: dict[tuple[str, str], list[str]] = {}
+    for active in bindings:
+        binding = active.binding
+        if not binding.description or binding.system:
+            continue
+        dead = "" if active.enabled else " (not while the host cannot be reached)"
+        text = (binding.tooltip or binding.description) + dead
+        keys.setdefault((binding.action, text), []).append(str(display(binding)))
+    return [
+        words.line((f" {' '.join(dict.fromkeys(shown)):<16}", f"bold {words.NOTE}"), text)
+        for (_, text), shown in keys.items()
+    ]
+
+
+def _signs() -> list[Content]:
+    return [words.line((f" {sign:<16}", "bold"), meaning) for sign, meaning in SIGNS.items()]

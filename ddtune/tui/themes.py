@@ -1,0 +1,39 @@
+"""Two themes of our own, and the terminal's own colours."""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+_DARK = {"loud": "#b42345", "loud-foreground": "#ffffff", "busy": "#1f6fb2", "busy-foreground": "#ffffff"}
+
+DARK = Theme(
+    name="ddtune-dark",
+    primary="#4aa3df",
+    secondary="#6f8fb0",
+    accent="#62c6d6",
+    warning="#e8b34b",
+    error="#ef6a7f",
+    success="#6ccf8e",
+    foreground="#dde3ea",
+    background="#10151c",
+    surface="#151c25",
+    panel="#1d2632",
+    dark=True,
+    variables=_DARK,
+)
+LIGHT = Theme(
+    name="ddtune-light",
+    primary="#1d6fa5",
+    secondary="#4d6a86",
+    accent="#0a7585",
+    warning="#9a6200",
+    error="#b3203b",
+    success="#1b7a3d",
+    foreground="#1c242c",
+    background="#fbfbf9",
+    surface="#f3f3ef",
+    panel="#e6e7e2",
+    dark=False,
+    variables=_DARK,
+)
+CYCLE = (DARK.name, LIGHT.name, "ansi-dark", "ansi-light")

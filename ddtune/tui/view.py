@@ -1,0 +1,117 @@
+"""What one painting of the screens is made from: an immutable moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ddtune.live.snapshot import Ages, Snapshot
+from ddtune.profiles.model import Profile
+from ddtune.rollout.model import Outcome, Plan, Progress
+
+STALE_TICKS = 3
+LOUD_STATES = {"ROLLBACK_FAILED": "ROLLBACK FAILED", "HOST_ACTION_REQUIRED": "HOST ACTION REQUIRED"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A progress of a transaction and when it came, in monotonic seconds."""
+
+    at: float
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Run:
+    """A change that this dashboard started. It goes on when its screens are closed.
+
+    ``error`` is one sentence when it broke without an outcome. Times are monotonic seconds.
+    """
+
+    kind: str
+    began: float
+    plan: Plan | None = None
+    steps: tuple[Step, ...] = ()
+    outcome: Outcome | None = None
+    error: str | None = None
+    ended: float | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether it still goes on."""
+        return self.ended is None
+
+    @property
+    def target(self) -> str | None:
+        """The profile that it leads to, as far as known."""
+        return self.plan.target.profile if self.plan else None
+
+
+@dataclass(frozen=True)
+class View:
+    """``now`` is in monotonic seconds; ``unlocked_s`` is None when locked and infinite when always writable.
+
+    ``boottime`` is the host's clock at ``now``, counted on from when it was read.
+    """
+
+    snapshot: Snapshot
+    now: float
+    unlocked_s: float | None = None
+    protected: bool = False
+    run: Run | None = None
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    boottime: float | None = None
+    paused: bool = False
+
+    @property
+    def link_up(self) -> bool:
+        """Whether the host can be asked now."""
+        return self.snapshot.link.state == "up"
+
+    @property
+    def writable(self) -> bool:
+        """Whether changes are allowed, whatever the link does."""
+        return self.unlocked_s is not None
+
+    @property
+    def txn(self) -> Mapping[str, Any] | None:
+        """The transaction that holds the host, or None."""
+        txn = self.snapshot.txn
+        return txn if txn is not None and not txn.get("settled") else None
+
+    @property
+    def expected_accept(self) -> float | None:
+        """The accept length that the running profile is expected to have."""
+        profile = self.profiles.get(self.snapshot.service.profile or "")
+        return profile.expect.accept_length if profile else None
+
+    def until(self, name: str) -> float | None:
+        """Seconds until a time of the host's transaction, such as ``lease_until``; None when not known."""
+        at = (self.snapshot.txn or {}).get(name)
+        if self.boottime is None or not isinstance(at, int | float):
+            return None
+        return max(0.0, at - self.boottime)
+
+
+def is_stale(snapshot: Snapshot, age_s: float | None) -> bool:
+    """Whether a reading is older than three ticks, or was never made."""
+    return age_s is None or age_s > STALE_TICKS * snapshot.tick_s
+
+
+def oldest_s(snapshot: Snapshot) -> float | None:
+    """The age of the oldest part of the picture; None when nothing was read."""
+    ages = snapshot.ages
+    known = [age for age in (ages.gpus, ages.engine, ages.unit) if age is not None]
+    return max(known) if known else None
+
+
+def aged(snapshot: Snapshot, now: float) -> Snapshot:
+    """The snapshot as it must be shown at ``now`` (seconds since the epoch) when no newer one came."""
+    late = now - snapshot.at
+    if late <= 0:
+        return snapshot
+    ages, proof = snapshot.ages, snapshot.service.last_proof_s
+    older = Ages(*(None if age is None else age + late for age in (ages.gpus, ages.engine, ages.unit)))
+    service = replace(snapshot.service, last_proof_s=None if proof is None else proof + late)
+    return replace(snapshot, ages=older, service=service, at=now)
