@@ -62,6 +62,6 @@ def last_values(argv: Sequence[str], flag: str) -> tuple[str, ...] | None:
     return next((piece.values for piece in reversed(pieces(argv)) if piece.flag == flag), None)
 
 
-def flag_of(args: Sequence[str]) -> str:
-    """The first flag of an argument template."""
-    return args[0].partition("=")[0]
+def flags_in(args: Iterable[str]) -> set[str]:
+    """Every flag of a command line or an argument template."""
+    return {piece.flag for piece in pieces(args) if piece.flag is not None}

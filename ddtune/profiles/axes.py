@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ddtune.profiles.argv import last_values, pieces
+from ddtune.profiles.argv import flags_in, last_values, pieces
 from ddtune.profiles.model import NO_SPECULATION, Axis, AxisValue, Dialect, Setting
-
-_HOLE = "{value}"
+from ddtune.profiles.template import is_hole, read
 
 
 def axes_of(argv: Sequence[str], env: Mapping[str, str | None], dialect: Dialect) -> dict[str, AxisValue]:
@@ -31,7 +30,7 @@ def _speculative(dialect: Dialect, name: str) -> bool:
     """Whether an axis says nothing without speculation: all that it sets is speculative."""
     axis = dialect.axes[name]
     settings = (*axis.spellings, *axis.values.values())
-    flags = {piece.flag for setting in settings for piece in pieces(setting.args) if piece.flag}
+    flags = {flag for setting in settings for flag in flags_in(setting.args)}
     env = {variable for setting in settings for variable in setting.env}
     return bool(flags or env) and flags <= set(dialect.spec_flags) and env <= set(dialect.spec_env)
 
@@ -63,10 +62,11 @@ def _present(setting: Setting, argv: Sequence[str]) -> bool:
 
 def _hole(setting: Setting, argv: Sequence[str], env: Mapping[str, str | None]) -> str | None:
     for piece in pieces(setting.args):
-        if piece.flag and piece.values == (_HOLE,):
+        if piece.flag and len(piece.values) == 1 and is_hole(piece.values[0]):
             values = last_values(argv, piece.flag)
-            return values[0] if values and len(values) == 1 else None
-    return next((env.get(name) for name, text in setting.env.items() if text == _HOLE), None)
+            return read(piece.values[0], values[0]) if values and len(values) == 1 else None
+    held = next(((text, env.get(name)) for name, text in setting.env.items() if is_hole(text)), None)
+    return None if held is None or held[1] is None else read(held[0], held[1])
 
 
 def _typed(text: str) -> AxisValue:

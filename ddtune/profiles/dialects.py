@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddtune.config.errors import ConfigError
-from ddtune.profiles.argv import pieces
+from ddtune.profiles.argv import flags_in, last_values
 from ddtune.profiles.files import folders, read_file
 from ddtune.profiles.model import Dialect
 from ddtune.profiles.names import nearest
@@ -48,25 +48,39 @@ def _build(
     return done[name]
 
 
-def pick_dialect(flags: Collection[str], dialects: Mapping[str, Dialect]) -> Dialect:
-    """The dialect of a build with these flags: of those that match the one that asks for most, the user's own before
-    a shipped one."""
+def pick_dialect(flags: Collection[str], dialects: Mapping[str, Dialect], argv: Sequence[str] = ()) -> Dialect:
+    """The dialect of a build with these flags that runs ``argv``.
+
+    Of those that match, the one that asks for most flags, since these tell builds apart; then one that asks for the
+    algorithm that runs; then the user's own before a shipped one. One that asks for nothing is never picked.
+    """
     known = set(flags)
-    fitting = [dialect for dialect in dialects.values() if set(dialect.match_flags) <= known and dialect.match_flags]
+    named = last_values(argv, "--speculative-algorithm") or ("",)
+    fitting = [
+        dialect
+        for dialect in dialects.values()
+        if set(dialect.match_flags) <= known
+        and (not dialect.match_algorithms or named[0].lower() in dialect.match_algorithms)
+        and (dialect.match_flags or dialect.match_algorithms)
+    ]
     if not fitting:
         return dialects[FALLBACK]
-    most = max(len(dialect.match_flags) for dialect in fitting)
-    return [dialect for dialect in fitting if len(dialect.match_flags) == most][-1]
+    most = max(map(_asks_for, fitting))
+    return [dialect for dialect in fitting if _asks_for(dialect) == most][-1]
+
+
+def _asks_for(dialect: Dialect) -> tuple[int, bool]:
+    return len(dialect.match_flags), bool(dialect.match_algorithms)
 
 
 def choose(name: str | None, flags: Collection[str], argv: Sequence[str] = ()) -> Dialect:
-    """The dialect called ``name``, else the one of the build's ``flags``, else that of the flags that ``argv`` uses.
+    """The dialect called ``name``, else the one of the build's ``flags`` (or of those that ``argv`` uses) and ``argv``.
 
     Raises ConfigError for a name that there is not.
     """
     dialects = load_dialects()
     if name is None:
-        return pick_dialect(flags or {piece.flag for piece in pieces(argv) if piece.flag}, dialects)
+        return pick_dialect(flags or flags_in(argv), dialects, argv)
     if name not in dialects:
         near = nearest(name, dialects)
         hint = f"; there is {', '.join(near or dialects)}"

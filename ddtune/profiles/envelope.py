@@ -104,19 +104,19 @@ def match(
     """The entry that speaks for these axes, or None.
 
     What was seen on the host for exactly these axes on this build comes before any region, and the last of it counts:
-    so a commit takes the word from a shipped region. ``axes`` are best those of the resolved command line
-    (``axes_of``), since a profile may leave some to the base. ``dialect`` rules a region out only where regions name
-    it: one of the user's own may spell the same engine's flags.
+    so a commit takes the word from a shipped region. A bad region comes before a good one. ``axes`` are best those of
+    the resolved command line (``axes_of``), since a profile may leave some to the base. ``dialect`` rules a region out
+    only where regions name it: one of the user's own may spell the same engine's flags.
     """
     found = [from_host(entry) if isinstance(entry, Mapping) else entry for entry in entries]
     here = (arch, build, dict(axes))
     seen = [e for e in found if e.exact and (e.bad or e.good) and (e.arch, e.build, e.when) == here]
     if seen:
         return seen[-1] if seen[-1].bad else None
-    regions = [entry for entry in found if not entry.exact and entry.bad]
+    regions = sorted((entry for entry in found if not entry.exact), key=lambda entry: entry.good)
     family = dialect if dialect in {entry.dialect for entry in regions} else None
     for entry in regions:
-        if family in (None, entry.dialect) and _covers(entry, arch, build, axes):
+        if (family is None or entry.dialect in (None, family)) and _covers(entry, arch, build, axes):
             return _at(entry, axes)
     return None
 

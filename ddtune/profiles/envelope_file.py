@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,35 +21,41 @@ class CausesFile(BaseModel):
 
 
 class RegionFile(BaseModel):
-    """A region that is known to be bad."""
+    """A region that is known to be bad, or to be good.
+
+    ``dialect`` is left out where the region holds for each that can express it; ``causes`` are those of a bad one.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     arch: Annotated[str, Field(pattern=r"^sm_[0-9]+[a-z]?$")]
-    dialect: str
+    dialect: str | None = None
+    outcome: Literal["bad", "good"] = "bad"
     build: str
     entered: str
     confidence: str
     evidence: str
     when: Annotated[dict[Name, Value], Field(min_length=1)]
-    causes: CausesFile
+    causes: CausesFile | None = None
 
     def entry(self) -> Entry:
         """As an entry."""
         causes: dict[AxisValue, str] = {
-            int(value): cause for value, cause in (self.causes.__pydantic_extra__ or {}).items()
+            int(value): cause
+            for value, cause in ((self.causes.__pydantic_extra__ or {}) if self.causes else {}).items()
         }
         return Entry(
             arch=self.arch,
             build=self.build,
             when=dict(self.when),
-            bad=True,
+            bad=self.outcome == "bad",
+            good=self.outcome == "good",
             evidence=self.evidence,
             at=self.entered,
             confidence=self.confidence,
             dialect=self.dialect,
             causes=causes,
-            cause_axis=self.causes.axis,
+            cause_axis=self.causes.axis if self.causes else None,
         )
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from ddtune.config.names import did_you_mean
-from ddtune.profiles.argv import last_values, pieces
+from ddtune.profiles.argv import flags_in, last_values, pieces
 from ddtune.profiles.axes import speculative_axes
 from ddtune.profiles.errors import UnsupportedAxis
-from ddtune.profiles.model import NO_SPECULATION, Base, Dialect, Profile, Remark
+from ddtune.profiles.model import NO_SPECULATION, Axis, Base, Dialect, Profile, Remark, settings_of
 from ddtune.profiles.resolve import resolve
 
-_BLOCK_FLAGS = ("--speculative-dflash-block-size", "--speculative-num-draft-tokens")
+_ROWS_FLAG = "--speculative-num-draft-tokens"
+_BLOCK_FLAGS = ("--speculative-dflash-block-size", _ROWS_FLAG)
+_DRAFT_FLAGS = ("--speculative-draft-model-path", "--speculative-draft-model")
+_COUNTS = (
+    *("budget", "topk", "draft_window", "draft_tokens", "steps", "bfs_breadth", "trie_depth"),
+    *("graph_max_batch", "max_running"),
+)
+_DRAFTED = ("ddtree", "dflash", "eagle3")
 
 
 def lint(
@@ -22,11 +29,15 @@ def lint(
     try:
         release = resolve(base or Base((), "/"), profile, dialect, flags)
     except UnsupportedAxis as error:
+        if error.axis == "algorithm":
+            # Of another dialect as a whole: what its axes lack says nothing more.
+            return [Remark(str(error), True, "unsupported_axis")]
         told = any(remark.cause == "unsupported_axis" for remark in found)
         return [*found, *([] if told else [Remark(str(error), True, "unsupported_axis")])]
     found += _foreign_flags(profile, flags)
+    found += _needs(profile, dialect, release.argv, base is not None)
     if profile.axes.get("algorithm") == "ddtree":
-        found += _tree(profile, release.argv, base is not None)
+        found += _tree(profile, dialect, release.argv)
     if base is not None:
         found += _base(base, profile, dialect, flags)
     return found
@@ -56,7 +67,7 @@ def _contradictions(profile: Profile, dialect: Dialect) -> Iterator[Remark]:
 
 
 def _ranges(profile: Profile) -> Iterator[Remark]:
-    for axis in ("budget", "topk", "draft_window", "graph_max_batch", "max_running"):
+    for axis in _COUNTS:
         value = profile.axes.get(axis)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             yield Remark(f"{axis} must be a whole number from 1, not {value!r}", True, "bad_flags")
@@ -69,15 +80,25 @@ def _foreign_flags(profile: Profile, flags: Collection[str] | None) -> Iterator[
             yield Remark(f"this build has no {piece.flag}{near}, which the profile's args ask for", True, "bad_flags")
 
 
-def _tree(profile: Profile, argv: Sequence[str], whole: bool) -> Iterator[Remark]:
-    page = _number(argv, "--page-size")
-    if page is not None and page != 1:
-        yield Remark(f"DDTree needs --page-size 1, not {page}", True, "bad_flags")
+def _needs(profile: Profile, dialect: Dialect, argv: Sequence[str], whole: bool) -> Iterator[Remark]:
+    algorithm = str(profile.axes.get("algorithm", NO_SPECULATION))
+    for flag, wanted in dialect.needs.get(algorithm, {}).items():
+        values = last_values(argv, flag)
+        if values is not None and values != (wanted,):
+            yield Remark(f"{algorithm} needs {flag} {wanted}, not {' '.join(values)}", True, "bad_flags")
+    if whole and algorithm in _DRAFTED and all(last_values(argv, flag) is None for flag in _DRAFT_FLAGS):
+        yield Remark(
+            f"{algorithm} needs a draft model: put {_DRAFT_FLAGS[0]} into the profile's args", True, "bad_flags"
+        )
+
+
+def _tree(profile: Profile, dialect: Dialect, argv: Sequence[str]) -> Iterator[Remark]:
     if last_values(argv, "--speculative-use-rejection-sampling") is not None:
         yield Remark("DDTree does not work with --speculative-use-rejection-sampling", True, "bad_flags")
-    drafts = ("--speculative-draft-model-path", "--speculative-draft-model")
-    if whole and all(last_values(argv, flag) is None for flag in drafts):
-        yield Remark(f"DDTree needs a draft model: put {drafts[0]} into the profile's args", True, "bad_flags")
+    spelled = (flag for setting in settings_of(dialect.axes.get("budget", Axis(""))) for flag in flags_in(setting.args))
+    if _ROWS_FLAG in spelled:
+        # This build takes the rows from the budget itself.
+        return
     budget = profile.axes.get("budget")
     block = next((number for flag in _BLOCK_FLAGS if (number := _number(argv, flag)) is not None), None)
     if not isinstance(budget, int) or block is None:

@@ -80,16 +80,22 @@ class Axis:
 class Dialect:
     """How one family of builds spells the axes.
 
-    ``match_flags`` must all be known to a build of it; ``spec_flags`` and ``spec_env`` are all dropped when the
-    algorithm is ``none``; ``lacks`` names, for an axis that it cannot express, the flag that the build would need.
+    ``match_flags`` must all be known to a build of it, and ``match_algorithms`` (where there are any) have the one that
+    it runs: they tell dialects of one and the same build apart. ``spec_flags`` and ``spec_env`` are all dropped when
+    the algorithm is ``none``; ``lacks`` names, for an axis that it cannot express, the flag that the build would need;
+    ``needs`` maps an algorithm to flags that must have one value or be absent. ``build`` is the engine build that a
+    site dialect was drafted on.
     """
 
     name: str
     axes: Mapping[str, Axis] = field(default_factory=dict)
     match_flags: tuple[str, ...] = ()
+    match_algorithms: tuple[str, ...] = ()
     spec_flags: tuple[str, ...] = ()
     spec_env: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    build: str | None = None
     description: str = ""
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ddtune.profiles.argv import Piece, join, pieces
+from ddtune.profiles.argv import Piece, flags_in, join, pieces
 from ddtune.profiles.axes import speculative_axes
 from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.model import (
@@ -19,6 +19,7 @@ from ddtune.profiles.model import (
     Setting,
     value_key,
 )
+from ddtune.profiles.template import fill
 
 
 @dataclass
@@ -55,6 +56,8 @@ def resolve(base: Base, profile: Profile, dialect: Dialect, flags: Collection[st
         if name in idle:
             continue
         axis = dialect.axes.get(name)
+        if name == "algorithm" and (axis is None or value_key(value) not in axis.values):
+            raise UnsupportedAxis(name, None, _no_such_algorithm(value_key(value), dialect))
         if axis is None:
             raise UnsupportedAxis(name, dialect.lacks.get(name))
         _apply(change, axis, value, dialect, flags or (), base.argv)
@@ -67,6 +70,14 @@ def resolve(base: Base, profile: Profile, dialect: Dialect, flags: Collection[st
     return Release(_rewritten(base.argv, change), dict(sorted(change.env.items())), unset, base.cwd)
 
 
+def _no_such_algorithm(asked: str, dialect: Dialect) -> str:
+    known = (*(dialect.axes["algorithm"].values if "algorithm" in dialect.axes else ()), NO_SPECULATION)
+    return (
+        f"the profile asks for algorithm = {asked}, which the dialect {dialect.name!r} of this service does not know; "
+        f"it knows {', '.join(known)}"
+    )
+
+
 def _apply(
     change: _Change, axis: Axis, value: AxisValue, dialect: Dialect, flags: Collection[str], argv: Sequence[str]
 ) -> None:
@@ -76,16 +87,21 @@ def _apply(
         for piece in pieces(other.args):
             if piece.flag is not None:
                 change.removed[piece.flag] = None
-    wanted = [piece for piece in pieces(_filled(setting.args, value)) if piece.flag is not None]
+    try:
+        filled = tuple(fill(token, value) for token in setting.args)
+        env = {name: fill(text, value) for name, text in setting.env.items()}
+    except ValueError as error:
+        raise UnsupportedAxis(axis.name, None, f"{axis.name} cannot be written: {error}") from None
+    wanted = [piece for piece in pieces(filled) if piece.flag is not None]
     for piece in wanted:
         assert piece.flag is not None
         change.wanted[piece.flag] = piece
-        change.instead.update({flag: piece.flag for other in axis.spellings for flag in _flags(other)})
+        change.instead.update({flag: piece.flag for other in axis.spellings for flag in flags_in(other.args)})
     change.removed.update(dict.fromkeys(setting.drop))
     for other in others:
         change.unset.update(dict.fromkeys(other.env))
     change.unset.update(dict.fromkeys(setting.unset))
-    change.env.update({name: _fill(text, value) for name, text in setting.env.items()})
+    change.env.update(env)
 
 
 def _choose(axis: Axis, value: AxisValue, dialect: Dialect, flags: Collection[str], argv: Sequence[str]) -> Setting:
@@ -97,24 +113,12 @@ def _choose(axis: Axis, value: AxisValue, dialect: Dialect, flags: Collection[st
         raise UnsupportedAxis(axis.name, None, why)
     candidates = (one,) if one is not None else axis.spellings
     if not flags:
-        used = {piece.flag for piece in pieces(argv)}
-        return next((setting for setting in candidates if _flags(setting) & used), candidates[0])
+        used = flags_in(argv)
+        return next((setting for setting in candidates if flags_in(setting.args) & used), candidates[0])
     for setting in candidates:
-        if _flags(setting) <= set(flags):
+        if flags_in(setting.args) <= set(flags):
             return setting
-    raise UnsupportedAxis(axis.name, min(_flags(candidates[0]) - set(flags)))
-
-
-def _flags(setting: Setting) -> set[str]:
-    return {piece.flag for piece in pieces(setting.args) if piece.flag is not None}
-
-
-def _filled(args: Sequence[str], value: AxisValue) -> tuple[str, ...]:
-    return tuple(_fill(token, value) for token in args)
-
-
-def _fill(text: str, value: AxisValue) -> str:
-    return text.replace("{value}", value_key(value))
+    raise UnsupportedAxis(axis.name, min(flags_in(candidates[0].args) - set(flags)))
 
 
 def _rewritten(argv: Sequence[str], change: _Change) -> tuple[str, ...]:

@@ -131,9 +131,10 @@ class AxisFile(BaseModel):
 
 
 class MatchFile(_Model):
-    """By what a build is known."""
+    """By what a build is known: flags of its ``--help``, and the algorithm that it runs where those do not tell."""
 
     flags: tuple[Flag, ...] = ()
+    algorithms: tuple[str, ...] = ()
 
 
 class SpeculativeFile(_Model):
@@ -144,13 +145,19 @@ class SpeculativeFile(_Model):
 
 
 class DialectFile(_Model):
-    """A dialect. ``extends`` names another one, whose axes and speculative flags it has as well."""
+    """A dialect. ``extends`` names another one, whose axes and speculative flags it has as well.
+
+    ``needs`` maps an algorithm to flags that must have one value or be absent; ``build`` is the engine build that a
+    site dialect was drafted on.
+    """
 
     description: str = ""
+    build: str | None = None
     extends: str | None = None
     match: MatchFile = MatchFile()
     speculative: SpeculativeFile = SpeculativeFile()
     lacks: dict[Name, Flag] = {}
+    needs: dict[Name, dict[Flag, str]] = {}
     axes: dict[Name, AxisFile] = {}
 
     def dialect(self, name: str, parent: Dialect | None) -> Dialect:
@@ -161,9 +168,12 @@ class DialectFile(_Model):
             name=name,
             axes={**of.axes, **own},
             match_flags=self.match.flags,
+            match_algorithms=tuple(name.lower() for name in self.match.algorithms),
             spec_flags=tuple(dict.fromkeys([*of.spec_flags, *self.speculative.flags])),
             spec_env=tuple(dict.fromkeys([*of.spec_env, *self.speculative.env])),
             lacks={axis: flag for axis, flag in {**of.lacks, **self.lacks}.items() if axis not in own},
+            needs={**of.needs, **self.needs},
+            build=self.build,
             description=self.description,
         )
 

@@ -62,6 +62,24 @@ def test_outside_of_it(arch: str, axes: dict[str, AxisValue]) -> None:
     assert match(shipped_envelope(), arch, BUILD, axes) is None
 
 
+def test_the_known_good_region() -> None:
+    wide = {**TREE, "budget": 32, "nvls": False}
+    entry = match(shipped_envelope(), "sm_120", BUILD, wide, "ddtree-dbguo")
+    assert entry is not None
+    assert (entry.bad, entry.good, entry.cause) == (False, True, None)
+    assert "RTX PRO 6000" in entry.text
+    failed = seen("rolled_back", "garbage_output", arch="sm_120", axes=wide)
+    assert (match([*shipped_envelope(), failed], "sm_120", BUILD, wide) or entry).bad
+    assert match(shipped_envelope(), ARCH, BUILD, wide) != entry
+
+
+@pytest.mark.parametrize("budget", [8, 16, 32, 64])
+def test_nothing_is_known_bad_on_the_second_host(budget: int) -> None:
+    for graphs in (True, False):
+        entry = match(shipped_envelope(), "sm_120", BUILD, {**TREE, "budget": budget, "graphs": graphs})
+        assert entry is None or not entry.bad
+
+
 def test_graphs_are_on_where_nothing_is_said() -> None:
     assert match(shipped_envelope(), ARCH, BUILD, {"algorithm": "ddtree", "budget": 12}) is not None
 

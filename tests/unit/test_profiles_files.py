@@ -27,7 +27,9 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_shipped() -> None:
     found = load_profiles()
-    assert set(found) == {"b8-nvls", "b8", "b16-eager", "b12", "b16", "b32", "b64", "ar"}
+    trees = {"b8-nvls", "b8", "b16-eager", "b12", "b16", "b32", "b64"}
+    pcie = {"pcie-b8", "pcie-b16", "pcie-b32", "pcie-chain", "pcie-ar"}
+    assert set(found) == trees | pcie | {"ar", "chain", "ngram8", "ngram16", "ngram32", "ngram16-eager"}
     production = found["b8-nvls"]
     assert production.expect.accept_length == 4.48
     assert production.expect.tokens_per_s == {1: 303, 128: 4723}
@@ -36,7 +38,8 @@ def test_what_is_shipped() -> None:
     assert (found["ar"].axes["algorithm"], found["ar"].expect.accept_length) == ("none", None)
     for name in ("b12", "b16", "b32", "b64"):
         assert (found[name].axes["graphs"], found[name].axes["nvls"]) == (True, True)
-    assert set(load_dialects()) == {"ddtree-pr29907", "none"}
+    assert not any(found[name].axes["nvls"] for name in pcie)
+    assert set(load_dialects()) == {"ddtree-pr29907", "ddtree-dbguo", "dflash-chain", "ngram", "eagle3", "none"}
 
 
 @pytest.mark.parametrize("path", sorted(shipped_dir().rglob("*.toml")), ids=lambda path: path.stem)
@@ -88,10 +91,24 @@ def test_a_dialect_follows_the_builds_flags() -> None:
     found = load_dialects()
     assert pick_dialect(["--speculative-ddtree-budget", "--port"], found).name == "ddtree-pr29907"
     assert pick_dialect(["--port"], found).name == "none"
+    assert pick_dialect(["--speculative-dflash-enable-ddtree"], found).name == "ddtree-dbguo"
     assert choose(None, [], ("py", "--speculative-ddtree-budget", "8")).name == "ddtree-pr29907"
     assert choose("none", ["--speculative-ddtree-budget"]).name == "none"
     with pytest.raises(ConfigError, match="ddtree-pr29907"):
         choose("ddtree-pr2990", [])
+
+
+def test_of_one_build_the_algorithm_that_runs_decides() -> None:
+    found = load_dialects()
+    released = ["--speculative-num-draft-tokens", "--speculative-ngram-capacity", "--speculative-eagle-topk"]
+    for algorithm, name in {"DFLASH": "dflash-chain", "ngram": "ngram", "EAGLE3": "eagle3", "UNO": "none"}.items():
+        assert pick_dialect(released, found, ("py", "--speculative-algorithm", algorithm)).name == name
+    # A fork's own flag says more than the algorithm that happens to run on it.
+    for flag, name in {
+        "--speculative-ddtree-budget": "ddtree-pr29907",
+        "--speculative-dflash-enable-ddtree": "ddtree-dbguo",
+    }.items():
+        assert pick_dialect([*released, flag], found, ("py", "--speculative-algorithm=DFLASH")).name == name
 
 
 def test_a_site_dialect(user: Path) -> None:

@@ -11,9 +11,17 @@ def remarks(base: str | None = None, flags: tuple[str, ...] = (), **axes: AxisVa
     return lint(Profile("p", axes), DDTREE, flags, Base(tuple(base.split()), "/") if base else None)
 
 
-@pytest.mark.parametrize("name", sorted(PROFILES))
+@pytest.mark.parametrize("name", sorted(name for name in PROFILES if not name.startswith("ngram")))
 def test_shipped_profiles_are_clean(name: str) -> None:
     assert lint(PROFILES[name], DDTREE, (), BASE) == []
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PROFILES if name.startswith("ngram")))
+def test_a_profile_of_another_dialect_is_refused_with_one_remark(name: str) -> None:
+    assert lint(PROFILES[name], DIALECTS["ngram"]) == []
+    found = lint(PROFILES[name], DDTREE, (), BASE)
+    assert [(remark.blocks, remark.cause) for remark in found] == [(True, "unsupported_axis")]
+    assert "algorithm = ngram, which the dialect 'ddtree-pr29907' of this service does not know" in found[0].text
 
 
 @pytest.mark.parametrize(
@@ -23,7 +31,7 @@ def test_shipped_profiles_are_clean(name: str) -> None:
         ({"symm_mem": True, "nvls": False}, "symm_mem turns NVLS on"),
         ({"budget": 0}, "budget must be a whole number from 1"),
         ({"topk": True}, "topk must be a whole number from 1"),
-        ({"algorithm": "eagle"}, "eagle is not a value"),
+        ({"algorithm": "eagle"}, "algorithm = eagle, which"),
     ],
 )
 def test_what_blocks(axes: dict[str, AxisValue], text: str) -> None:
@@ -66,7 +74,7 @@ def test_flags_that_the_build_lacks() -> None:
     assert "--max-running-requests" in found[0].text
     own = lint(Profile("p", {}, ("--prot", "1")), DDTREE, ("--port",))
     assert "no --prot (did you mean --port?)" in own[0].text
-    none = lint(PROFILES["b8"], DIALECTS["none"], ("--port",))
+    none = lint(Profile("p", {"budget": 8}), DIALECTS["none"], ("--port",))
     assert any("--speculative-ddtree-budget" in remark.text for remark in none)
 
 

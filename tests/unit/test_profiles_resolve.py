@@ -132,6 +132,8 @@ def test_what_the_build_lacks_is_refused_by_its_flag() -> None:
         resolve(BASE, axes(graph_max_batch=32), DDTREE, ("--speculative-ddtree-budget",))
     assert (refused.value.axis, refused.value.flag) == ("graph_max_batch", "--cuda-graph-max-bs-decode")
     with pytest.raises(UnsupportedAxis, match="--speculative-ddtree-budget"):
+        resolve(BASE, axes(budget=8), DIALECTS["none"])
+    with pytest.raises(UnsupportedAxis, match="the dialect 'none' of this service does not know; it knows none"):
         resolve(BASE, PROFILES["b8-nvls"], DIALECTS["none"])
     with pytest.raises(UnsupportedAxis, match="no such axis"):
         resolve(BASE, axes(warp=1), DDTREE)
@@ -150,8 +152,9 @@ def test_the_profiles_own_args_and_environment() -> None:
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_axes_are_read_back(name: str) -> None:
     profile = PROFILES[name]
-    release = resolve(BASE, profile, DDTREE)
-    found = axes_of(release.argv, release.env_set, DDTREE)
+    dialect = DIALECTS["ngram"] if name.startswith("ngram") else DDTREE
+    release = resolve(BASE, profile, dialect)
+    found = axes_of(release.argv, release.env_set, dialect)
     assert {axis: found.get(axis) for axis in profile.axes} == dict(profile.axes)
 
 
