@@ -1,6 +1,7 @@
 """The on-host programs as bytes: a zipapp to install, and a payload that runs with nothing written on the host.
 
-Both are made from the sources of :mod:`ddtune.onhost` alone, and are the same bytes wherever they are built.
+Both are made from the sources of :mod:`ddtune.onhost` and :mod:`ddtune.inengine` alone, and are the same bytes wherever
+they are built.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from functools import cache
 from importlib import resources
 
 PACKAGE = "ddtune.onhost"
+# Carried as text, for the engine's own Python to run.
+IN_ENGINE = "ddtune.inengine"
+PACKAGES = ("ddtune", PACKAGE, IN_ENGINE)
 
 _MAIN = "import sys\n\nfrom ddtune.onhost.main import main\n\nsys.exit(main(sys.argv[1:]))\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -40,13 +44,14 @@ sys.meta_path.insert(0, Sources())
 
 @cache
 def sources() -> dict[str, str]:
-    """Source text of every on-host module by its full name, packages too."""
-    found = {"ddtune": "", PACKAGE: ""}
-    for file in resources.files(PACKAGE).iterdir():
-        stem, _, kind = file.name.rpartition(".")
-        if kind == "py":
-            name = PACKAGE if stem == "__init__" else f"{PACKAGE}.{stem}"
-            found[name] = file.read_text(encoding="utf-8").replace("\r\n", "\n")
+    """Source text of every module that goes to a host by its full name, packages too."""
+    found = {"ddtune": ""}
+    for package in (PACKAGE, IN_ENGINE):
+        for file in resources.files(package).iterdir():
+            stem, _, kind = file.name.rpartition(".")
+            if kind == "py":
+                name = package if stem == "__init__" else f"{package}.{stem}"
+                found[name] = file.read_text(encoding="utf-8").replace("\r\n", "\n")
     return dict(sorted(found.items()))
 
 
@@ -56,7 +61,7 @@ def pyz() -> bytes:
     files = {"__main__.py": _MAIN}
     for name, text in sources().items():
         path = name.replace(".", "/")
-        files[f"{path}/__init__.py" if name in ("ddtune", PACKAGE) else f"{path}.py"] = text
+        files[f"{path}/__init__.py" if name in PACKAGES else f"{path}.py"] = text
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(files):
@@ -88,7 +93,7 @@ def loader_payload(entry_module: str, extra: Mapping[str, str] | None = None) ->
     if entry_module not in modules:
         raise ValueError(f"no on-host module is named {entry_module}")
     program = (
-        f"SOURCES = {modules!r}\nPACKAGES = {{'ddtune', {PACKAGE!r}}}\n{_IMPORTER}"
+        f"SOURCES = {modules!r}\nPACKAGES = {PACKAGES!r}\n{_IMPORTER}"
         f"import importlib\nsys.exit(importlib.import_module({entry_module!r}).main(sys.argv[1:]))\n"
     )
     body = zlib.compress(program.encode(), 9)

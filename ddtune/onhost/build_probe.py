@@ -79,14 +79,12 @@ def probe(
             "the service does not run sglang.launch_server or sglang serve, so its flags cannot be asked for"
         )
     program = list(argv[:length])
-    if cache and cache.get("key") == _key(program, cache.get("folder")):
+    if cache and cache.get("key") == package_key(program, cache.get("folder")):
         return dict(cache, seconds=0.0)
     start = time.monotonic()
-    env = {name: value for name, value in env.items() if name not in _SERVICE_ONLY}
-    env["CUDA_VISIBLE_DEVICES"] = ""
-    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env = blindfolded(env)
     status, out, _ = run_as([program[0], "-c", _FIND_PACKAGE], cwd, env, user, _PACKAGE_LIMIT_S)
-    found = _last_json(out) if status == 0 else {}
+    found = last_json(out) if status == 0 else {}
     status, out, err = run_as([*program, "--help"], cwd, env, user, HELP_LIMIT_S)
     flags = flags_of(out.decode("utf-8", "replace")) if status == 0 else []
     if not flags:
@@ -101,12 +99,18 @@ def probe(
         "help_rc": status,
         "seconds": round(time.monotonic() - start, 3),
         "folder": folder,
-        "key": _key(program, folder),
+        "key": package_key(program, folder),
     }
 
 
-def _key(program: Sequence[str], folder: str | None) -> list[Any]:
-    """What a cached answer depends on."""
+def blindfolded(env: Mapping[str, str]) -> dict[str, str]:
+    """The service's environment for a program of ours: not the service itself, and with no GPU in sight."""
+    kept = {name: value for name, value in env.items() if name not in _SERVICE_ONLY}
+    return {**kept, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def package_key(program: Sequence[str], folder: str | None) -> list[Any]:
+    """What a cached answer of the installed package depends on."""
     return [list(program), _mtime(program[0]), folder, _mtime(folder)]
 
 
@@ -117,7 +121,7 @@ def _mtime(path: str | None) -> int | None:
         return None
 
 
-def _last_json(out: bytes) -> dict[str, Any]:
+def last_json(out: bytes) -> dict[str, Any]:
     """The object on the last line, for an interpreter that prints warnings before it."""
     try:
         value = json.loads(out.splitlines()[-1])

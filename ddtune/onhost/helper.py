@@ -29,6 +29,7 @@ MAX_REQUEST = 4 * 1024 * 1024
 VERBS = {
     "hello": ("verbs_host", "NOTHING", "hello"),
     "probe_build": ("verbs_host", "NOTHING", "probe_build"),
+    "check_flags": ("verbs_host", "CHECK_FLAGS", "check_flags"),
     "state": ("verbs_read", "STATE", "state"),
     "release": ("verbs_read", "RELEASE", "release"),
     "base": ("verbs_read", "NOTHING", "base"),

@@ -8,13 +8,18 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from . import build_probe, clock, programs, schema, store
+from . import build_probe, clock, flag_check, programs, schema, store
 from .as_user import RunError
 from .context import Answer, Host, RefusalError
 from .paths import PROTO
 from .unit import SystemctlError
 
 NOTHING: schema.Fields = {}
+CHECK_FLAGS: schema.Fields = {
+    "argv": schema.many(schema.word(), 2000),
+    "env_set": schema.maybe(schema.mapping(schema.env_name, schema.word(), 500), {}),
+    "env_unset": schema.maybe(schema.many(schema.env_name, 500), []),
+}
 
 
 def hello(host: Host, _unit: None, _fields: Mapping[str, Any]) -> Answer:
@@ -59,6 +64,33 @@ def probe_build(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
         with contextlib.suppress(OSError, store.DiskFull):
             store.write_json(cache_file, found)
     return {name: found[name] for name in ("flags", "version", "build", "help_rc", "seconds")}
+
+
+def check_flags(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """What the installed engine itself says of a release's command line; asked anew when the package has changed."""
+    paths = host.adopted(unit)
+    cache_file = f"{paths.state}/flag-checks.json"
+    process = host.running(unit)
+    if process is None:
+        raise RefusalError("unknown", f"{unit} does not run, so that its engine cannot be asked")
+    build = store.read_json(f"{paths.state}/build.json") or {}
+    known = store.read_json(cache_file) or {}
+    user = host.systemctl.show(unit, "User").get("User")
+    found, cache = flag_check.check(
+        process.argv,
+        fields["argv"],
+        fields["env_set"],
+        fields["env_unset"],
+        process.cwd,
+        process.env,
+        user,
+        build.get("folder"),
+        known,
+    )
+    if cache != known:
+        with contextlib.suppress(OSError, store.DiskFull):
+            store.write_json(cache_file, cache)
+    return found
 
 
 def _systemd_version(host: Host) -> str | None:

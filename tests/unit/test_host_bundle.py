@@ -19,7 +19,7 @@ PRINT_HASH = "from ddtune.host import bundle; print(bundle.pyz_sha256())"
 def test_two_builds_are_equal_whatever_the_folder_and_the_times(tmp_path: Path) -> None:
     here = Path(bundle.__file__).parent.parent
     copy = tmp_path / "elsewhere/ddtune"
-    for folder in ("onhost", "host"):
+    for folder in ("onhost", "inengine", "host"):
         (copy / folder).mkdir(parents=True)
         for file in (here / folder).glob("*.py"):
             (copy / folder / file.name).write_bytes(file.read_bytes())
@@ -42,7 +42,7 @@ def test_the_zipapp_holds_the_on_host_programs_and_nothing_else() -> None:
     assert names == sorted(names)
     assert {"__main__.py", "ddtune/__init__.py", "ddtune/onhost/__init__.py", "ddtune/onhost/helper.py"} <= set(names)
     assert all(name == "__main__.py" or name.startswith("ddtune/") for name in names)
-    assert all(name.count("/") < 2 or name.startswith("ddtune/onhost/") for name in names)
+    assert all(name.count("/") < 2 or name.startswith(("ddtune/onhost/", "ddtune/inengine/")) for name in names)
 
 
 def run(payload: bytes, *args: str, rest: bytes = b"", folder: Path) -> subprocess.CompletedProcess[bytes]:

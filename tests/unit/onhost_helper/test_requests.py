@@ -190,6 +190,7 @@ def test_verbs_need_an_adopted_service(installed: Host, verb: str) -> None:
         "settle": {"op": OP, "ok": True},
         "base": {},
         "abort": {},
+        "check_flags": {"argv": []},
     }
     answer = installed.arm(SHA) if verb == "arm" else installed.call(verb, **order.get(verb, {"op": OP}))
     assert (answer["ok"], answer["cause"]) == (False, "not_adopted")
