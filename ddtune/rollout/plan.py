@@ -18,14 +18,13 @@ from ddtune.profiles.diff import diff
 from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.model import GateSizes, Profile, Release
 from ddtune.rollout import preflight
+from ddtune.rollout.engine_check import FLAG_CHECK_S, ask_engine
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.link import HostLink
 from ddtune.rollout.model import Finding, Plan, ReleaseRef
 from ddtune.rollout.onbuild import Build, find_profile
 from ddtune.rollout.state import HostState, read_state
 from ddtune.rollout.timing import Stopwatch
-
-FLAG_CHECK_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,9 @@ async def make_plan(
         *(preflight.drift_findings(inspected, state, config.name) if kind == "switch" else []),
         *findings,
     ]
+    if kind == "switch" and running and not same and preflight.first_blocking(findings) is None:
+        with stopwatch.excluded():
+            findings += await ask_engine(link, target)
     isolation, why_not = found.isolation, found.reason
     speculative = profile.axes.get("algorithm", "none") != "none"
     stable_axes = state.meta_of(state.stable.release).get("axes") or {}
