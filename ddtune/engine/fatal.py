@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 
 # A prompt, a path or a request id comes from the engine's users; what they write must not roll a profile back.
-_OURS = r"(?s)^(?!.*(?:HTTP/\d(?:\.\d)?\" \d{3}|(?:Receive|Finish): obj=|rids?=|\b(?:text|prompt|messages)=))"
+_THEIRS = r"HTTP/\d(?:\.\d)?\" \d{3}|(?:Receive|Finish): obj=|rids?=|\b(?:text|prompt|messages)="
+_OURS = rf"(?s)^(?!.*(?:{_THEIRS})).*"
+# A watchdog prints the requests that it found behind its own word.
+_OURS_FIRST = rf"(?s)^(?:(?!{_THEIRS}).){{0,200}}?"
 
 _PATTERNS = (
     ("xid_hardware", r"CUDA error: uncorrectable (?:ECC|NVLink) error"),
@@ -39,7 +42,9 @@ _PATTERNS = (
     ("engine_dead", r"Received sigquit from a child process|SIGQUIT received\. "),
 )
 
-FATAL_PATTERNS: tuple[tuple[str, str], ...] = tuple((cause, f"{_OURS}.*(?:{regex})") for cause, regex in _PATTERNS)
+FATAL_PATTERNS: tuple[tuple[str, str], ...] = tuple(
+    (cause, f"{_OURS_FIRST if cause == 'watchdog_timeout' else _OURS}(?:{regex})") for cause, regex in _PATTERNS
+)
 """``(cause, regular expression)`` in order of preference for a line that matches several.
 
 ``oom_serving`` stands for every allocation that failed: where in the engine's life it was takes the lines before it
@@ -47,8 +52,11 @@ FATAL_PATTERNS: tuple[tuple[str, str], ...] = tuple((cause, f"{_OURS}.*(?:{regex
 """
 
 _COMPILED = tuple((cause, re.compile(regex)) for cause, regex in FATAL_PATTERNS)
+_ANY = re.compile("|".join(f"(?:{regex})" for _, regex in _PATTERNS))
 
 
 def fatal_cause(text: str) -> str | None:
     """The cause that ``text`` is a fatal line for, or None."""
+    if _ANY.search(text) is None:
+        return None
     return next((cause for cause, regex in _COMPILED if regex.search(text)), None)

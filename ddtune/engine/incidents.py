@@ -4,38 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ddtune.engine.fatal import fatal_cause
+from ddtune.engine import ends
 from ddtune.engine.log import body_of
-from ddtune.engine.model import Evidence, Incident, LogLine
+from ddtune.engine.memory import gpu_of, where_memory_ended
+from ddtune.engine.model import Evidence, Incident, LogLine, Phase
+from ddtune.engine.phases import phase_after
+from ddtune.engine.traces import context, header
+
+SERVING = "serving"
+XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)")
 
 # These name a death and not its reason: a line that gives the reason soon after says more.
-_VAGUE = frozenset(("engine_dead", "start_failed", "nccl_error"))
+_VAGUE = frozenset(("engine_dead", "start_failed", "nccl_error", "killed"))
 _SOON_S = 5.0
 _XID_WINDOW_S = 60.0
 _SECONDARY_LIMIT = 4
+_RANKS_LIMIT = 16
 
-_HEADER = re.compile(r"^Scheduler hit an exception")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
 _SECONDARY = re.compile(
     r"gloo/|Connection (?:closed|reset) by peer|[Bb]roken pipe|ConnectionResetError|ncclRemoteError|EOFError"
     r"|SIGQUIT|sigquit|crashed with exit code|Logging error|Pyspy failed"
 )
 _SUBPROCESS = re.compile(r"^Subprocess scheduler_(\d+) ")
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)")
-_OOM_GPU = re.compile(r"\bGPU (\d+) has a total capacity")
-_IN_GRAPHS = re.compile(r"init_cuda_graphs|capture_cuda_graphs|cuda_graph_runner|Capture .*(?:cuda|CUDA) graph begin")
-_IN_WEIGHTS = re.compile(r"\bload_model\b|load_weights|_initialize_model|init_memory_pool|Load weight begin")
-_SERVING = re.compile(r"^The server is fired up|^Decode batch|Uvicorn running")
+_READY = re.compile(r"^The server is fired up")
 _REPLAY = re.compile(r"graph\w*\.py.*\breplay\b|\breplay\b.*graph|\.replay\(")
 _LATE = frozenset(("illegal_memory_access", "illegal_instruction", "device_assert", "cublas_error"))
+_TRANSIENT = re.compile(r"\b802\b|system not yet initialized")
+_TOO_LITTLE = re.compile(r"Please try to increase --mem-fraction-static")
 
 
-def classify(lines: Sequence[LogLine], gpus: Mapping[str, int] | None = None) -> Incident | None:
-    """The first fault in ``lines`` (unit and kernel, in order), or None.
+def classify(
+    lines: Sequence[LogLine], gpus: Mapping[str, int] | None = None, changed: Sequence[str] = ()
+) -> Incident | None:
+    """The first fault in ``lines`` of one run (unit and kernel, in order), or None.
 
-    ``gpus`` maps a PCI address as the kernel writes it, in lower case and without the function, to a GPU's index.
-    Evidence begins with the line that decided; what followed from it and Xids near it come after.
+    ``gpus`` maps a PCI address as the kernel writes it, in lower case and without the function, to a GPU's index;
+    ``changed`` is what differs from stable. Evidence begins with the line that decided; what followed from it and Xids
+    near it come after.
     """
     unit = [line for line in lines if line.source == "unit"]
     found = _first(unit)
@@ -43,19 +51,31 @@ def classify(lines: Sequence[LogLine], gpus: Mapping[str, int] | None = None) ->
         return None
     place, cause = found
     line = unit[place]
-    header = _header(unit, place)
-    context = unit[_start_of_trace(unit, place) : place + 1]
+    opened = header(unit, place)
+    trace = context(unit, place)
     if cause == "oom_serving":
-        cause = _where_memory_ended(unit, place, context)
+        cause = where_memory_ended(unit, place, trace)
     xids = [other for other in lines if other.source == "kernel" and _near_xid(other, line)]
-    evidence = [line, *_reason(unit, place, cause), *([header] if header else []), *_secondary(unit, place), *xids]
+    memory = ends.out_of_memory(lines, line.at) if cause in _VAGUE else None
+    evidence = [
+        *(line, *_reason(unit, place, cause), *([opened] if opened else [])),
+        *([memory] if memory else []),
+        *(*_secondary(unit, place), *xids),
+    ]
+    alike = _alike(unit, place, cause)
     return Incident(
-        cause=cause,
+        cause="killed" if memory else cause,
         at=line.at,
         evidence=tuple(Evidence(item.at, item.source, item.text, item.rank) for item in dict.fromkeys(evidence)),
-        rank=_rank(line, header),
+        rank=_rank(line, opened),
         gpu=_gpu(line, xids, gpus or {}),
-        note=_note(cause, context),
+        note=_note(cause, trace, memory),
+        ranks=_ranks(unit, alike),
+        phase=_phase(unit[:place]),
+        elapsed_s=max(0.0, line.at - unit[0].at),
+        confidence=_confidence(cause, len(alike), bool(xids or memory)),
+        xids=tuple(dict.fromkeys(int(match[2]) for one in xids if (match := XID.search(one.text)))),
+        changed=tuple(changed),
     )
 
 
@@ -64,35 +84,41 @@ def _first(unit: Sequence[LogLine]) -> tuple[int, str] | None:
     for place, line in enumerate(unit):
         if first is not None and line.at > unit[first[0]].at + _SOON_S:
             return first
-        cause = fatal_cause(line.text)
-        if cause is None:
+        if line.fatal is None:
             continue
-        if cause not in _VAGUE:
-            return place, cause
-        first = first or (place, cause)
-    return first
+        if line.fatal not in _VAGUE:
+            return place, line.fatal
+        first = first or (place, line.fatal)
+    return first or _end(unit)
 
 
-def _start_of_trace(unit: Sequence[LogLine], place: int) -> int:
-    for back in range(place, max(-1, place - 200), -1):
-        if _HEADER.search(body_of(unit[back])) or "Traceback (most recent call last)" in unit[back].text:
-            return back
-    return place
-
-
-def _header(unit: Sequence[LogLine], place: int) -> LogLine | None:
-    """The line that opened the trace that ``place`` is in; lines of a trace carry no rank of their own."""
-    if unit[place].rank is not None:
+def _end(unit: Sequence[LogLine]) -> tuple[int, str] | None:
+    """The unit's own end, where no line of the engine says why."""
+    found = ends.unasked(unit)
+    if found is None:
         return None
-    opened = unit[_start_of_trace(unit, place)]
-    return opened if opened is not unit[place] and opened.rank is not None else None
+    place, code, status = found
+    if code == "killed" and status == 9:
+        return place, "killed"
+    return place, "engine_dead" if _phase(unit[:place]) == SERVING else "start_failed"
 
 
-def _rank(line: LogLine, header: LogLine | None) -> str | None:
+def _rank(line: LogLine, opened: LogLine | None) -> str | None:
     died = _SUBPROCESS.match(body_of(line))
     if died:
         return f"TP{died[1]}"
-    return line.rank or (header.rank if header else None)
+    return line.rank or (opened.rank if opened else None)
+
+
+def _alike(unit: Sequence[LogLine], place: int, cause: str) -> list[int]:
+    """The lines that name the same cause as ``unit[place]`` does, from there on."""
+    wanted = unit[place].fatal
+    return [at for at in range(place, len(unit)) if unit[at].fatal in (wanted, cause) and wanted]
+
+
+def _ranks(unit: Sequence[LogLine], places: Sequence[int]) -> tuple[str, ...]:
+    found = (_rank(unit[place], header(unit, place)) for place in places[:_RANKS_LIMIT])
+    return tuple(dict.fromkeys(rank for rank in found if rank))
 
 
 def _reason(unit: Sequence[LogLine], place: int, cause: str) -> list[LogLine]:
@@ -107,45 +133,83 @@ def _reason(unit: Sequence[LogLine], place: int, cause: str) -> list[LogLine]:
 
 
 def _secondary(unit: Sequence[LogLine], place: int) -> list[LogLine]:
-    after = (line for line in unit[place + 1 :] if _SECONDARY.search(line.text) or fatal_cause(line.text))
+    after = (
+        line
+        for line in unit[place + 1 :]
+        if line.fatal or _SECONDARY.search(line.text) or (ends.is_systemds(line) and ends.CONSEQUENCE.search(line.text))
+    )
     return [line for line, _ in zip(after, range(_SECONDARY_LIMIT), strict=False)]
 
 
-def _where_memory_ended(unit: Sequence[LogLine], place: int, trace: Sequence[LogLine]) -> str:
-    for line in reversed(trace):
-        if _IN_GRAPHS.search(line.text):
-            return "oom_graph_capture"
-        if _IN_WEIGHTS.search(line.text):
-            return "oom_weights"
-    for line in reversed(unit[:place]):
-        body = body_of(line)
-        if _SERVING.search(body):
-            return "oom_serving"
-        if _IN_GRAPHS.search(body):
-            return "oom_graph_capture"
-        if _IN_WEIGHTS.search(body):
-            return "oom_weights"
-    return "oom_serving"
+def _phase(before: Sequence[LogLine]) -> str:
+    phase = Phase.LAUNCH
+    for line in before:
+        if line.kind in ("decode", "prefill") or _READY.match(body_of(line)):
+            return SERVING
+        if line.kind == "startup":
+            phase = phase_after(phase, line)
+    return phase.value
 
 
 def _near_xid(line: LogLine, fault: LogLine) -> bool:
-    return abs(line.at - fault.at) <= _XID_WINDOW_S and _XID.search(line.text) is not None
+    return abs(line.at - fault.at) <= _XID_WINDOW_S and XID.search(line.text) is not None
 
 
 def _gpu(line: LogLine, xids: Sequence[LogLine], gpus: Mapping[str, int]) -> int | None:
-    memory = _OOM_GPU.search(line.text)
-    if memory:
-        return int(memory[1])
+    memory = gpu_of(line)
+    if memory is not None:
+        return memory
     for xid in xids:
-        match = _XID.search(xid.text)
-        index = gpus.get(match[1].lower().partition(".")[0]) if match else None
+        match = XID.search(xid.text)
+        index = gpus.get(pci_key(match[1])) if match else None
         if index is not None:
             return index
     return None
 
 
-def _note(cause: str, trace: Sequence[LogLine]) -> str:
+def pci_key(address: str) -> str:
+    """A PCI address as ``gpus`` has it: lower case, a domain of four digits, without the function."""
+    domain, _, rest = address.lower().partition(":")
+    return f"{domain[-4:]}:{rest.partition('.')[0]}"
+
+
+def _confidence(cause: str, lines: int, confirmed: bool) -> str:
+    if confirmed:
+        return "sure"
+    if cause in _VAGUE:
+        return "possible"
+    return "sure" if lines > 1 else "likely"
+
+
+def _note(cause: str, trace: Sequence[LogLine], memory: LogLine | None) -> str:
+    if memory is not None:
+        return "the kernel killed it because the host's memory was used up"
+    if cause == "killed":
+        return "it ended by signal 9, and the kernel does not say that memory was the reason"
+    if cause == "nvls_fabric" and _TRANSIENT.search(trace[-1].text):
+        return "the NVLink fabric was not ready (802), which passes: the same profile deserves one more try"
+    if cause == "oom_weights" and _TOO_LITTLE.search(trace[-1].text):
+        return "after weights and graphs too little memory is left for the KV cache"
     if cause not in _LATE:
         return ""
     where = "in a CUDA graph's replay; " if any(_REPLAY.search(line.text) for line in trace) else ""
     return f"{where}CUDA reports such a fault late: the last frame of the trace need not be the place"
+
+
+def together(before: Incident, now: Incident) -> Incident:
+    """``now`` with what the fault of the run before says of it: two opposite complaints about memory."""
+    opposite = _complaint(before) and _complaint(now) and _complaint(before) != _complaint(now)
+    if not opposite:
+        return now
+    return replace(
+        now,
+        evidence=tuple(dict.fromkeys((*now.evidence, before.evidence[0]))),
+        note="the run before failed for the opposite reason: no memory fraction between the two is feasible; lower the "
+        "graphs' largest batch, or take a smaller draft model",
+    )
+
+
+def _complaint(incident: Incident) -> str | None:
+    if incident.cause not in ("oom_weights", "oom_graph_capture", "oom_serving") or not incident.evidence:
+        return None
+    return "too little" if _TOO_LITTLE.search(incident.evidence[0].text) else "too much"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 
+from ddtune.engine.fatal import fatal_cause
 from ddtune.engine.model import LogLine
 
 TEXT_LIMIT = 4000
@@ -16,7 +18,12 @@ _SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-_PROMPTS = re.compile(r"\b((?:origin_)?(?:input|output)_ids=\[)[^\]]*\]?|\b(origin_input_text=)(['\"]).*", re.DOTALL)
+_PROMPTS = re.compile(
+    r"\b((?:origin_)?(?:input|output)_ids=\[)[^\]]*\]?|\b((?:origin_)?(?:input_)?(?:text|prompt)=)['\"].*"
+    # The rest of such a line, which journald cuts into several.
+    r"|(?:\d+,\s?){48,}\d*",
+    re.DOTALL,
+)
 
 
 def sanitise(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -33,7 +40,7 @@ def sanitise(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def _without_prompt(match: re.Match[str]) -> str:
-    return f"{match[1]}…]" if match[1] else f"{match[2]}…"
+    return f"{match[1]}…]" if match[1] else f"{match[2] or ''}…"
 
 
 def _shown(sign: str) -> str:
@@ -42,9 +49,15 @@ def _shown(sign: str) -> str:
     return "" if unicodedata.category(sign) in _HIDDEN else sign
 
 
+# What Ray, compose, docker, Kubernetes and syslog put before a line.
+_OUTER = re.compile(
+    r"(?:\((?:[\w.:-]+ )?pid=\d+[^()]{0,80}\) ?|[\w.-]{1,60}[-_]\d+ +\| ?|\[pod/[\w./-]{1,120}\] ?"
+    r"|\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,64} [\w.@-]{1,64}(?:\[\d+\])?: )+"
+)
 _PREFIX = re.compile(
-    r"^(?:\([^()]{1,80}\)\s+|[\w.-]{1,60}\s+\|\s+)?"  # Ray's and compose's own prefixes
-    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?P<tags>(?: [A-Z]{2,4}\d+)*)\]\s?"
+    r"^(?:\([^()]{1,80}\)\s+|[\w.-]{1,60}\s+\|\s+)?"  # looser, since the engine's own stamp follows
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?P<tags>(?: [A-Z]{2,4}\d+)*)\]\s?"
 )
 _TORCH_RANK = re.compile(r"^\[rank(\d+)\]:|^\[PG ID \S+ PG GUID \S+ Rank (\d+)\]")
 _BATCH = re.compile(r"^(Decode|Prefill) batch\b[^,.]*[,.] ?")
@@ -57,6 +70,8 @@ _ERROR = re.compile(
     r"|^Fatal Python error|[Ww]atchdog timeout|^terminate called|^Initialization failed"
     r"|NVRM: Xid|NVRM:.*fallen off the bus"
 )
+# journald's own word for lines that it did not keep.
+_SUPPRESSED = re.compile(r"^Suppressed \d+ messages from ")
 _WARNING = re.compile(r"\b(?:WARNING|NCCL WARN)\b|\b\w*Warning: |^\[rank\d+\]:\[W|^\[W\d+ |\bis deprecated\b")
 _STARTUP = re.compile(
     r"^(?:server_args=|Init (?:torch distributed|parallel)|Load weight|Multi-thread loading|Loading \S+ checkpoint"
@@ -67,25 +82,36 @@ _STARTUP = re.compile(
 
 
 def parse(
-    text: str, at: float = 0.0, source: str = "unit", cursor: str | None = None, priority: int | None = None
+    text: str,
+    at: float = 0.0,
+    source: str = "unit",
+    cursor: str | None = None,
+    priority: int | None = None,
+    pid: int | None = None,
 ) -> LogLine:
     """One journal entry as a LogLine. ``priority`` is syslog's, 0 to 7; the engine's own lines all come as 6."""
     safe = sanitise(text)
-    prefix = _PREFIX.match(safe)
-    body = safe[prefix.end() :] if prefix else safe
+    prefix, body = _split(safe)
     kind, severity = _kind(body)
     if priority is not None and priority <= 3:
         severity = "error"
     elif priority == 4 and severity == "info":
         severity = "warning"
     fields = _fields(body) if kind in ("decode", "prefill") else ()
-    return LogLine(at, safe, source, _rank(prefix, body), kind, fields, cursor, severity)
+    fatal = fatal_cause(safe) if source == "unit" and not fields else None
+    return LogLine(at, safe, source, _rank(prefix, body), kind, fields, cursor, severity, pid, fatal)
 
 
 def body_of(line: LogLine) -> str:
-    """The text behind the engine's own time and rank."""
-    prefix = _PREFIX.match(line.text)
-    return line.text[prefix.end() :] if prefix else line.text
+    """The text behind the engine's own time and rank, and behind what a container's runtime puts before them."""
+    return _split(line.text)[1]
+
+
+def _split(text: str) -> tuple[re.Match[str] | None, str]:
+    outer = _OUTER.match(text)
+    inner = text[outer.end() :] if outer else text
+    prefix = _PREFIX.match(inner)
+    return prefix, inner[prefix.end() :] if prefix else inner
 
 
 def number(line: LogLine, name: str) -> float | None:
@@ -96,7 +122,7 @@ def number(line: LogLine, name: str) -> float | None:
                 found = float(value)
             except ValueError:
                 return None
-            return found if found == found else None
+            return found if math.isfinite(found) else None
     return None
 
 
@@ -113,6 +139,8 @@ def _kind(body: str) -> tuple[str, str]:
     batch = _BATCH.match(body)
     if batch:
         return batch[1].lower(), "info"
+    if _SUPPRESSED.match(body):
+        return "gap", "warning"
     if _FRAME.match(body):
         return "traceback", "error"
     if _EXCEPTION.match(body) or _ERROR.search(body):

@@ -21,7 +21,8 @@ class LogLine:
     """One line of the unit's or the kernel's journal, with every control character made visible or removed.
 
     ``at`` is seconds since the epoch as the journal has it; ``rank`` such as ``TP3``; ``fields`` holds the
-    ``key: value`` pairs of a decode or prefill line, by the engine's own names.
+    ``key: value`` pairs of a decode or prefill line, by the engine's own names. ``fatal`` is the cause that the line is
+    a fatal one for. ``count`` is how many lines of its kind it stands for, ``folded`` how many lines of a trace.
     """
 
     at: float
@@ -32,6 +33,10 @@ class LogLine:
     fields: tuple[tuple[str, str], ...] = ()
     cursor: str | None = None
     severity: str = "info"
+    pid: int | None = None
+    fatal: str | None = None
+    count: int = 1
+    folded: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Incident:
-    """One classified fault; ``cause`` is one of the classes in docs/json.md. ``note`` is for the reader."""
+    """One classified fault; ``cause`` is one of the classes in docs/json.md. ``note`` is for the reader.
+
+    ``rank`` is the first bad one and ``ranks`` all that named the same cause, in order. ``phase`` is how far the run
+    had come (a phase of a start, or ``serving``) and ``elapsed_s`` how long it had run. ``confidence`` is ``sure``,
+    ``likely`` or ``possible``; ``changed`` what differs from stable; ``action`` what only a person can do.
+    """
 
     cause: str
     at: float
@@ -54,13 +64,23 @@ class Incident:
     rank: str | None = None
     gpu: int | None = None
     note: str = ""
+    ranks: tuple[str, ...] = ()
+    phase: str | None = None
+    elapsed_s: float | None = None
+    confidence: str = "likely"
+    xids: tuple[int, ...] = ()
+    profile: str | None = None
+    changed: tuple[str, ...] = ()
+    action: str | None = None
 
 
 @dataclass(frozen=True)
 class EngineReading:
     """One reading of ``/metrics`` and ``/v1/loads``. Rates are of the engine's own clock; ``None`` is not available.
 
-    ``accept_length`` is of the last interval, never the cumulative one. ``ttft`` and ``itl`` are p50 and p95 in seconds
+    ``accept_length`` is of the last interval, never the cumulative one, and ``accept_source`` says where it is from:
+    ``counters``, ``gauge`` or ``log``. ``frozen`` names fields that keep an old value while the engine is idle.
+    ``waiting`` counts generation requests that the HTTP server holds. ``ttft`` and ``itl`` are p50 and p95 in seconds
     from the histograms' differences.
     """
 
@@ -79,3 +99,6 @@ class EngineReading:
     graphs_in_use: bool | None = None
     requests_total: float | None = None
     generation_tokens_total: float | None = None
+    accept_source: str | None = None
+    frozen: tuple[str, ...] = ()
+    waiting: int | None = None
