@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ddtune.config.errors import ConfigError
+from ddtune.profiles import toml_text
 from ddtune.profiles.files import folders, read_file
 from ddtune.profiles.model import AxisValue, GateSizes, Profile
 
@@ -37,7 +38,7 @@ def draft_profile(name: str, axes: Mapping[str, AxisValue], gate: GateSizes | No
     """An editable profile file of these axes, for the user's folder."""
     sizes = gate or sizes_for(axes)
     lines = [f"# Drafted from what ran at adoption; save as {name}.toml and edit at will.", "[axes]"]
-    lines += [f"{axis} = {_toml(value)}" for axis, value in axes.items()]
+    lines += [f"{axis} = {toml_text.value(value)}" for axis, value in axes.items()]
     lines += ["", "[gate]", f"concurrency = [{', '.join(map(str, sizes.concurrency))}]"]
     lines += [f"soak_s = {sizes.soak_s:g}", f"soak_requests = {sizes.soak_requests}"]
     return "\n".join(lines) + "\n"
@@ -48,12 +49,3 @@ def sizes_for(axes: Mapping[str, AxisValue]) -> GateSizes:
     most = axes.get("max_running")
     top = most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else 32
     return GateSizes(concurrency=tuple(sorted({1, min(2, top), min(8, top), min(32, top), top})))
-
-
-def _toml(value: AxisValue) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    return repr(value)
