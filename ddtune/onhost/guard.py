@@ -10,8 +10,8 @@ import sys
 import time
 from contextlib import suppress
 
-from . import alive, clock, envelope_entry, ledger, restore, store, watch_unit
-from .hand import Hand
+from . import alive, clock, envelope_entry, restore, store, watch_unit
+from .hand import Hand, remembered
 from .paths import Install, Paths, load_install
 from .txn import COMMITTING, LIVE, Ended, Fail, Tick, Txn, TxnError, expired
 from .unit import Systemctl, SystemctlError, guard_unit
@@ -29,13 +29,14 @@ def main(args: list[str]) -> int:
     if alive.claim(paths, op) is None:
         print(f"ddtune: {unit} has a guard already", file=sys.stderr)
         return 0
-    txn = ledger.load(paths)
+    txn = remembered(paths)
     if txn is not None and txn.op == op:
-        hand = Hand(install, unit, txn)
+        hand, done = Hand(install, unit, txn), False
         try:
             Guard(hand).run()
+            done = True
         finally:
-            hand.close()
+            hand.close(done)
     leave(install, op)
     return 0
 
@@ -81,6 +82,9 @@ class Guard:
                 self.hand.apply(lambda at: Tick(at, txn.op))
             else:
                 restore.go_on(self.hand, txn)
+        except TxnError:
+            # Met with a rescue at the next look.
+            return
         except (SystemctlError, store.LockTimeoutError) as error:
             print(f"ddtune: {error}", file=sys.stderr)
             time.sleep(SLICE_S)

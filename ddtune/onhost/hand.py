@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from . import ledger, store
 from .fatal import Match, Patterns
 from .journal import Entry, Journal
-from .paths import Install, Paths
-from .txn import Event, Fatal, HostAction, Txn, TxnError
+from .paths import Install, Paths, UnitPaths
+from .txn import Event, Fatal, HostAction, Txn, TxnError, from_json, to_json
 from .unit import Systemctl
 
 _BALLAST = 1 << 16
+
+
+def remembered(paths: UnitPaths) -> Txn | None:
+    """The transaction on this host; where it cannot be read, as a guard before this one kept it."""
+    try:
+        return ledger.load(paths)
+    except TxnError:
+        kept = store.read_json(paths.guard_copy)
+        if kept is None:
+            raise
+        return from_json(kept)
 
 
 class Hand:
@@ -24,6 +36,7 @@ class Hand:
         self.unit = unit
         self.op = txn.op
         self.last = txn
+        self._kept: Txn | None = None
         self.systemctl = Systemctl(install)
         self.patterns = Patterns(txn.fatal_patterns)
         self.journal = Journal(install, unit, txn.journal_cursor)
@@ -38,8 +51,16 @@ class Hand:
             raise TxnError(f"{self.paths.txn} is gone")
         if txn.op != self.op:
             return None
-        self.last = txn
+        self._keep(txn)
         return txn
+
+    def _keep(self, txn: Txn) -> None:
+        """Remember ``txn``, on disk too: a guard that is killed knows what it guarded even if txn.json is damaged."""
+        self.last = txn
+        if self._kept is None or replace(txn, lease_until=0.0) != replace(self._kept, lease_until=0.0):
+            self._kept = txn
+            with suppress(OSError, store.DiskFull):
+                store.write_json(self.paths.guard_copy, to_json(txn))
 
     def apply(self, make: Callable[[float], Event]) -> Txn:
         """Step. On a full disk the guard's own ballast is given up for the space that deciding needs."""
@@ -48,7 +69,8 @@ class Hand:
         except store.DiskFull:
             store.remove(self._ballast)
             applied = ledger.apply(self.paths, make)
-        self.last = applied.txn or self.last
+        if applied.txn is not None:
+            self._keep(applied.txn)
         return self.last
 
     def rescue(self, make: Callable[[float], Event]) -> Txn:
@@ -69,7 +91,9 @@ class Hand:
         else:
             self.apply(lambda at: Fatal(at, op, cause, evidence))
 
-    def close(self) -> None:
+    def close(self, done: bool) -> None:
+        """Let go; ``done`` when no guard of this transaction is to follow."""
         self.journal.close()
-        with suppress(OSError):
-            store.remove(self._ballast)
+        for path in (self._ballast, self.paths.guard_copy) if done else ():
+            with suppress(OSError):
+                store.remove(path)

@@ -133,6 +133,10 @@ class UnitPaths:
         return self._run("guard.lock")
 
     @property
+    def guard_copy(self) -> str:
+        return self._run("guard.txn.json")
+
+    @property
     def drop_in_dir(self) -> str:
         return f"{self.root}/etc/systemd/system/{self.unit}.d"
 

@@ -90,6 +90,15 @@ def test_killed_engine_is_noticed(host: OnHost) -> None:
     host.guest.ssh(["systemctl", "kill", "-s", "KILL", UNIT])
     _back(host, op, "engine_dead")
 
+    # The controller's gate on stable comes after the guard's own proof, and may overrule it.
+    host.ok("settle", op=op, ok=False, cause="garbage_output")
+    txn = host.wait_settled(op)
+    assert txn["state"] == "ROLLBACK_FAILED"
+    assert host.guest.show("ActiveState") in ("inactive", "failed")
+    assert _ends(host, op)[-1] == ("rollback_failed", "engine_dead")
+    host.guest.ssh(["systemctl", "start", UNIT])
+    wait_until("stable starts by hand", host.guest.ready, 60)
+
 
 def test_restart_by_hand_is_drift_and_blames_nobody(host: OnHost) -> None:
     op = host.trial(host.put(10, "--disable-cuda-graph"))

@@ -149,6 +149,9 @@ class Bench:
     def hand(self) -> Hand:
         txn = ledger.load(self.paths)
         assert txn is not None
+        return self.hand_on(txn)
+
+    def hand_on(self, txn: t.Txn) -> Hand:
         hand = Hand(self.install, UNIT, txn)
         hand.systemctl = self.unit  # type: ignore[assignment]
         hand.journal = self.journal  # type: ignore[assignment]

@@ -10,6 +10,7 @@ import pytest
 
 from ddtune.onhost import alive, canary, guard, ledger, releases, restore, store
 from ddtune.onhost import txn as t
+from ddtune.onhost.hand import remembered
 from tests.unit.onhost_guard.fake import UNIT, Bench
 
 XID = "NVRM: Xid (PCI:0000:1b:00): {}, {}"
@@ -192,6 +193,20 @@ def test_damaged_file_is_put_back_from_memory(bench: Bench) -> None:
     txn = ledger.load(bench.paths)
     assert txn is not None
     assert (txn.state, txn.cause, bench.unit.runs) == (t.ROLLED_BACK, "unknown", "stable")
+
+
+def test_damaged_file_is_put_back_by_a_guard_that_was_killed(bench: Bench) -> None:
+    bench.trial()
+    bench.hand().load()
+    with open(bench.paths.txn, "w", encoding="utf-8") as file:
+        file.write('{"op": ')
+    with pytest.raises(t.TxnError):
+        ledger.load(bench.paths)
+    txn = remembered(bench.paths)
+    assert txn is not None
+    assert txn.state == t.TRIAL
+    guard.Guard(bench.hand_on(txn)).run()
+    assert ledger.load(bench.paths).state == t.ROLLED_BACK  # type: ignore[union-attr]
 
 
 def test_second_guard_leaves_at_once(bench: Bench) -> None:
