@@ -8,14 +8,12 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ddtune.config.model import HostConfig
-from ddtune.tui import paint_outcome, themes
+from ddtune.tui import keys, paint_outcome, themes
 from ddtune.tui.desk import Desk
 from ddtune.tui.messages import Confirmed, Moved
 from ddtune.tui.screens.base import DeskScreen, allowed, keys_of
@@ -24,12 +22,21 @@ from ddtune.tui.screens.history import HistoryScreen
 from ddtune.tui.screens.live import LiveScreen
 from ddtune.tui.screens.log import LogScreen
 from ddtune.tui.screens.outcome import OutcomeScreen
+from ddtune.tui.screens.plan import PlanScreen
 from ddtune.tui.screens.profiles import ProfilesScreen
 from ddtune.tui.screens.progress import ProgressScreen
 from ddtune.tui.screens.questions import BackScreen, QuitScreen, UnlockScreen
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 REDRAW_S = 1.0
+SHOWN_BY: dict[str, tuple[type[DeskScreen], ...]] = {
+    "run": (ProgressScreen, OutcomeScreen),
+    "profiles": (ProfilesScreen,),
+    "switch": (ProfilesScreen, PlanScreen),
+    "log": (LogScreen,),
+    "history": (HistoryScreen,),
+}
+"""Where an action leads to, so that it is not offered there."""
 
 
 def dashboard(config: HostConfig, *, write: bool) -> None:
@@ -54,23 +61,7 @@ class DdtuneApp(App[None]):
     CSS_PATH = "ddtune.tcss"
     ENABLE_COMMAND_PALETTE = True
     WRITES = frozenset(("switch", "roll_back"))
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Help", id="help", key_display="?", tooltip="These keys"),
-        Binding("s", "switch", "Switch", id="switch-profile", tooltip="Choose a profile, plan and switch"),
-        Binding("b", "roll_back", "Back", id="roll-back", tooltip="Roll back: b, then y"),
-        Binding("o", "run", "Progress", id="show-run", tooltip="The change that runs, or how the last one ended"),
-        Binding("P", "profiles", "Profiles", id="profiles", tooltip="Profiles and how they stand on this host"),
-        Binding("l", "log", "Log", id="log", tooltip="The log in full"),
-        Binding("H", "history", "History", id="history", tooltip="What happened on this host, with evidence"),
-        Binding("W", "unlock", "Unlock", id="unlock", tooltip="Allow changes for 15 minutes"),
-        Binding("q", "back", "Quit", id="back", tooltip="Back; quit on the live screen"),
-        Binding("escape", "back_only", "Back", id="back-only", show=False, tooltip="Back"),
-        Binding("colon", "command_palette", "Commands", id="palette", show=False, key_display=":"),
-        Binding("t", "next_theme", "Theme", id="theme", show=False, tooltip="Dark, light, the terminal's own colours"),
-        Binding("S", "save_screen", "Screenshot", id="screenshot", show=False, tooltip="Save the screen as SVG"),
-        Binding("r", "refresh", "Refresh", id="refresh", show=False, tooltip="Paint again; try a lost link at once"),
-        Binding("ctrl+q,ctrl+c", "quit", "Quit", id="quit", show=False, priority=True, tooltip="Quit"),
-    ]
+    BINDINGS = keys.BINDINGS
 
     def __init__(self, desk: Desk) -> None:
         super().__init__()
@@ -82,6 +73,10 @@ class DdtuneApp(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """The live screen is what everything else leads back to."""
         return LiveScreen(self.desk)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Colours of ours for themes that do not have them."""
+        return themes.DEFAULTS
 
     def on_mount(self) -> None:
         """Take our colours, restore the terminal on a signal too, and begin to read."""
@@ -142,6 +137,10 @@ class DdtuneApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Changes are hidden when locked and dead while the host cannot be reached."""
         view = self.desk.view()
+        if action in SHOWN_BY and isinstance(self.screen, SHOWN_BY[action]):
+            return False
+        if action == "switch" and self.desk.running:
+            return False
         if action in self.WRITES:
             return allowed(view)
         if action == "unlock":
@@ -164,11 +163,8 @@ class DdtuneApp(App[None]):
         self._open(ProfilesScreen(self.desk))
 
     def action_switch(self) -> None:
-        """Choose a profile to switch to; while a change runs, show it."""
-        if self.desk.running:
-            self.action_run()
-        else:
-            self.action_profiles()
+        """Choose a profile to switch to."""
+        self.action_profiles()
 
     def action_run(self) -> None:
         """The change that runs, or how the last one ended."""

@@ -37,5 +37,8 @@ def _entry(profile: Profile, state: HostState, build: Build, now: float) -> Entr
     except UnsupportedAxis as error:
         return Entry(profile, "unsupported", str(error))
     bad = build.known_bad(profile, release)
-    found = standing.of(release.sha256, state.raw, bad is not None, now)
-    return Entry(profile, found, bad.cause if bad else None, release.sha256 == state.stable.release)
+    # What runs was adopted under the profile's name, and may be spelled in another way than the profile spells it.
+    stable = profile.name == state.stable.profile
+    sha = state.stable.release if stable else release.sha256
+    found = standing.of(sha, state.raw, bad is not None, now)
+    return Entry(profile, found, bad.cause if bad else None, stable)

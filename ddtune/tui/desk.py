@@ -30,6 +30,8 @@ from ddtune.tui.view import Run, Step, View, aged
 UNLOCK_S = 15 * 60.0
 BUILD_S = 180.0
 CLOSE_S = 3.0
+ABORT_TRIES = 20
+ABORT_EVERY_S = 0.5
 STEPS_KEPT = 500
 
 T = TypeVar("T")
@@ -59,6 +61,7 @@ class Desk:
         self._asking = asyncio.Lock()
         self._planned: Plan | None = None
         self._run: Run | None = None
+        self._task: asyncio.Task[None] | None = None
         self._boottime: tuple[float, float] | None = None
         self._changed: Callable[[], None] = lambda: None
         self.profiles: Mapping[str, Profile] = {}
@@ -147,8 +150,28 @@ class Desk:
             self._begin("rollback", None, self._roll_back)
 
     def abort(self) -> None:
-        """Abort the transaction that was started here; it then ends by itself."""
-        self._ask(lambda session: session.abort_running())
+        """Stop the change that was started here: before the host knows of it at once, else by the host's own hand."""
+        self._worker.submit(self._abort())
+
+    async def _abort(self) -> None:
+        run, task = self._run, self._task
+        if run is None or task is None:
+            return
+        if not run.armed:
+            task.cancel()
+            return
+        self._moved(note="Asked to stop …")
+        for _ in range(ABORT_TRIES):
+            try:
+                await (await self._opened()).abort_running()
+            except (HelperRefused, HelperFailed, Unreachable) as error:
+                # It may be asked between the arm's call and its answer.
+                self._moved(note=f"Could not be stopped yet: {error.message}")
+                await asyncio.sleep(ABORT_EVERY_S)
+            else:
+                return
+            if not self.running:
+                return
 
     async def _roll_back(self, session: Session) -> Outcome:
         self._planned = plan = await session.plan("rollback")
@@ -165,8 +188,11 @@ class Desk:
         self._run = Run(kind, self._clock(), plan)
 
         async def run() -> None:
+            self._task = asyncio.current_task()
             try:
                 outcome = await what(await self._opened())
+            except asyncio.CancelledError:
+                self._moved(error="Stopped before anything was touched.", ended=self._clock())
             except Exception as error:  # noqa: BLE001 (whatever it was, the screen says it and the host decides)
                 self._moved(error=sentence(error), ended=self._clock())
             else:

@@ -74,7 +74,7 @@ def _event(entry: Mapping[str, Any]) -> Content:
         (f"{mark} ", f"bold {style}"),
         (f"{said} {target}", "bold"),
         cause,
-        (f"  {words.word(entry.get('op'))}", words.MUTED),
+        (f"  {words.safe(entry.get('op') or '')}", words.MUTED),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from textual.content import Content
@@ -20,7 +21,13 @@ _DECODE = (
     ("tok/s", "gen throughput (token/s)"),
     ("queue", "#queue-req"),
 )
+_ACCESS = re.compile(r'"(?:GET|POST) [^"]*" 200\b')
 _PREFILL = (("new", "#new-seq"), ("tokens", "#new-token"), ("cached", "#cached-token"), ("queue", "#queue-req"))
+
+
+def telling(log: Sequence[LogLine]) -> list[LogLine]:
+    """Without the access lines of requests that went well, which would push everything else off a small panel."""
+    return [one for one in log if not _ACCESS.search(one.text)]
 
 
 def matching(log: Sequence[LogLine], wanted: str) -> list[LogLine]:
@@ -57,5 +64,15 @@ def _short(entry: LogLine) -> str:
     if wanted is None:
         return ""
     known = dict(entry.fields)
-    parts = [f"{name} {words.safe(known[field])}" for name, field in wanted if field in known]
+    parts = [f"{name} {_value(known[field])}" for name, field in wanted if field in known]
     return f"{entry.kind:<7} " + "  ".join(parts) if parts else ""
+
+
+def _value(text: str) -> str:
+    """A field as short as it may be."""
+    if text in ("True", "False"):
+        return "yes" if text == "True" else "no"
+    try:
+        return text if "." not in text or float(text) < 100 else words.number(float(text))
+    except ValueError:
+        return words.safe(text)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from ddtune.engine.log import body_of, parse
 from ddtune.gate.model import Verdict
 from ddtune.rollout.model import Outcome
 from ddtune.tui import words
 from ddtune.tui.words import folded
 
 STYLES = {"committed": f"bold {words.GOOD}", "rolled_back": f"bold {words.WARN}", "refused": f"bold {words.WARN}"}
+EVIDENCE_SHOWN = 5
+INDENT = 12
 NEXT = {
     "committed": "watch it; an unasked end within its days of probation goes back by itself (b goes back by hand)",
     "rolled_back": "leave it; the failed release is quarantined with its evidence (H shows the history, l the log)",
@@ -31,10 +34,12 @@ def lines(outcome: Outcome, width: int) -> list[Content]:
     found += [words.line(""), *folded("now", words.safe(outcome.message), width, "bold")]
     if outcome.cause:
         found += folded("because", outcome.cause.replace("_", " "), width, "bold")
-    for number, one in enumerate(outcome.evidence[:6]):
+    for number, one in enumerate(outcome.evidence[:EVIDENCE_SHOWN]):
         rank = f" {words.safe(one.rank)}" if one.rank else ""
-        text = f"{words.clock(one.at)} {words.safe(one.source)}{rank}: {words.safe(one.text)}"
-        found += folded("" if number else "evidence", text, width)
+        text = f"{words.clock(one.at)} {words.safe(one.source)}{rank}: {body_of(parse(one.text))}"
+        rows = folded("" if number else "evidence", text, width)
+        # The first line is what it rests on; the others are there to be recognised in the log.
+        found += rows if not number else [words.fit(words.line(" " * INDENT, text), width)]
     found += _gate(outcome, width)
     if outcome.outcome != "refused":
         found += folded(

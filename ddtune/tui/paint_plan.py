@@ -16,13 +16,15 @@ def lines(plan: Plan, standing: str | None, forced: bool, width: int) -> list[Co
     refused = plan.refused
     found = [_head(plan, standing, width), words.line("")]
     if refused is not None:
-        found += [words.line((f" REFUSED: {words.safe(refused.cause or 'unknown')} ", words.LOUD)), words.line("")]
+        cause = words.safe(refused.cause or "unknown").replace("_", " ")
+        found += [words.line((f" REFUSED: {cause} ", words.LOUD)), words.line("")]
     elif forced:
         found += [words.line((" FORCED: goes on against what is known to be bad ", words.LOUD)), words.line("")]
     found += _findings(plan.findings, width)
     found += _changes(plan, width)
     if refused is not None:
-        return found
+        way = "f plans it with force · " if forceable(plan) else ""
+        return [*found, *folded("next", f"{way}q goes back; nothing was touched", width, words.NOTE)]
     return found + _users(plan, width) + _gate(plan, width) + _back(plan, width)
 
 

@@ -79,8 +79,13 @@ def lines(view: View, width: int, height: int) -> list[Content]:
         if run.kind == "abort":
             first = f"the host was told to go back, {words.span(view.now - run.began)} ago"
         return [words.line(("▸ ", f"bold {words.NOTE}"), first)]
-    full = [row for stage in shown for row in _stage(stage, width)]
-    return full if len(full) <= height else _condensed(shown, width)[-height:]
+    done = [stage for stage in shown if stage.state == "done"]
+    rows = [row for stage in shown for row in _stage(stage, width)]
+    for short in range(1, len(done) + 1):
+        if len(rows) <= height:
+            break
+        rows = _condensed(done[:short], [stage for stage in shown if stage not in done[:short]], width)
+    return rows[-height:]
 
 
 def _stage(stage: Stage, width: int) -> list[Content]:
@@ -107,16 +112,15 @@ def _check(check: CheckResult, width: int) -> Content:
     return words.fit(row, width)
 
 
-def _condensed(shown: Sequence[Stage], width: int) -> list[Content]:
-    done = [f"{one.name} {one.seconds:.0f} s{_passed(one)}" for one in shown if one.state == "done"]
+def _condensed(done: Sequence[Stage], others: Sequence[Stage], width: int) -> list[Content]:
+    """What went well in a few words, what is still to come too, and the rest in full."""
+    text = " · ".join(f"{one.name} {one.seconds:.0f} s{_passed(one)}" for one in done)
     rows = [
-        words.line((" ✓ " if not number else "   ", words.GOOD), text)
-        for number, text in enumerate(textwrap.wrap(" · ".join(done), max(20, width - 4)))
+        words.line((" ✓ " if not number else "   ", words.GOOD), row)
+        for number, row in enumerate(textwrap.wrap(text, max(20, width - 4)))
     ]
-    for stage in shown:
-        if stage.state in ("running", "failed"):
-            rows += _stage(stage, width)
-    coming = " · ".join(one.name for one in shown if one.state == "next")
+    rows += [row for one in others if one.state != "next" for row in _stage(one, width)]
+    coming = " · ".join(one.name for one in others if one.state == "next")
     return [*rows, words.line((f" · {coming}", words.MUTED))] if coming else rows
 
 
@@ -138,15 +142,15 @@ def closing(view: View) -> str:
         return f"If you close the laptop now: the host stays on {words.word(txn.get('candidate_profile'))}."
     if state not in ("ARMED", "TRIAL", "SOAK"):
         return f"If you close the laptop now: the host goes on going back to {stable} by itself."
-    lease, deadline = view.until("lease_until"), view.until("confirm_deadline")
     verb = "stays on" if state == "ARMED" else "goes back to"
-    when = f"in {words.span(lease)}, {words.span(deadline)} at the latest"
-    return f"If you close the laptop now: the host {verb} {stable} by itself {when}."
+    lease = words.span(view.until("lease_until"))
+    return f"If you close the laptop now: the host {verb} {stable} by itself in {lease}."
 
 
 def countdown(view: View, width: int) -> Content:
     """Lease and deadline as they run down on the host."""
     if view.txn is None or str(view.txn.get("state")) not in ("ARMED", "TRIAL", "SOAK"):
         return words.line("")
-    parts = f" lease {words.span(view.until('lease_until'))} · deadline {words.span(view.until('confirm_deadline'))}"
-    return words.fit(words.line((parts, "bold")), width)
+    lease, deadline = words.span(view.until("lease_until")), words.span(view.until("confirm_deadline"))
+    text = f" lease {lease}, renewed from here · decided in {deadline} at the latest"
+    return words.fit(words.line((text, words.MUTED)), width)

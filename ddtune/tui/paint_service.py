@@ -56,7 +56,10 @@ def lines(view: View, width: int, height: int) -> list[Content]:
         unit[0] = words.line(unit[0], (f"  STALE {words.age(snapshot.ages.unit)}", f"bold {words.WARN}"))
     notes = [row for note in snapshot.notes for row in words.folded("note", words.safe(note), width - 1, words.WARN, 6)]
     argv = [] if height <= len(engine) + len(unit) + len(notes) else _argv(view, width)
-    return [*engine, *unit, *notes, *argv][:height]
+    rows = [*engine, *unit, *notes, *argv]
+    if argv and len(rows) > height:
+        rows[height - 1] = words.line(rows[height - 1], (" …", words.MUTED))
+    return rows[:height]
 
 
 def _accept(view: View) -> list[words.Part]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from textual.theme import Theme
 
-_DARK = {"loud": "#b42345", "loud-foreground": "#ffffff", "busy": "#1f6fb2", "busy-foreground": "#ffffff"}
+_LOUD = {"loud": "#b42345", "loud-foreground": "#ffffff", "busy": "#1f6fb2", "busy-foreground": "#ffffff"}
+
+# What themes of others lack: the terminal's own colours.
+DEFAULTS = {
+    "loud": "ansi_red",
+    "loud-foreground": "ansi_bright_white",
+    "busy": "ansi_blue",
+    "busy-foreground": "ansi_bright_white",
+    "muted": "ansi_bright_black",
+}
 
 DARK = Theme(
     name="ddtune-dark",
@@ -19,7 +28,7 @@ DARK = Theme(
     surface="#151c25",
     panel="#1d2632",
     dark=True,
-    variables=_DARK,
+    variables={**_LOUD, "muted": "#8a97a6"},
 )
 LIGHT = Theme(
     name="ddtune-light",
@@ -34,6 +43,6 @@ LIGHT = Theme(
     surface="#f3f3ef",
     panel="#e6e7e2",
     dark=False,
-    variables=_DARK,
+    variables={**_LOUD, "muted": "#5f6b76"},
 )
 CYCLE = (DARK.name, LIGHT.name, "ansi-dark", "ansi-light")

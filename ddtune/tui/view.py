@@ -26,7 +26,8 @@ class Step:
 class Run:
     """A change that this dashboard started. It goes on when its screens are closed.
 
-    ``error`` is one sentence when it broke without an outcome. Times are monotonic seconds.
+    ``error`` is one sentence when it broke without an outcome, ``note`` one about what was asked of it meanwhile. Times
+    are monotonic seconds.
     """
 
     kind: str
@@ -36,6 +37,12 @@ class Run:
     outcome: Outcome | None = None
     error: str | None = None
     ended: float | None = None
+    note: str = ""
+
+    @property
+    def armed(self) -> bool:
+        """Whether the host may have been told of it."""
+        return any(step.progress.phase == "arm" for step in self.steps)
 
     @property
     def active(self) -> bool:

@@ -12,11 +12,11 @@ from ddtune.engine.log import sanitise
 NONE = "—"
 INF = float("inf")
 
-GOOD = "$text-success"
-WARN = "$text-warning"
-BAD = "$text-error"
-NOTE = "$text-accent"
-MUTED = "$text-muted"
+GOOD = "$success"
+WARN = "$warning"
+BAD = "$error"
+NOTE = "$accent"
+MUTED = "$muted"
 LOUD = "bold $loud-foreground on $loud"
 BUSY = "bold $busy-foreground on $busy"
 
@@ -100,7 +100,7 @@ def fit(content: Content, width: int) -> Content:
     return content if content.cell_length <= width else content.truncate(max(1, width), ellipsis=True)
 
 
-def folded(label: str, text: str, width: int, style: str = "", indent: int = 11) -> list[Content]:
+def folded(label: str, text: str, width: int, style: str = "", indent: int = 12) -> list[Content]:
     """A label and its text in lines of ``width``, the text aligned behind the label."""
     rows = textwrap.wrap(text, max(20, width - indent), break_on_hyphens=False) or [""]
     return [

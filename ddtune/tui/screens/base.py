@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
@@ -75,6 +76,14 @@ class DeskScreen(Screen[None]):
         """Whether an action is there: True, False for hidden, None for shown and dead."""
         del parameters
         return allowed(self.view) if action in self.WRITES else True
+
+
+class SubScreen(DeskScreen):
+    """A screen above the live one: q leads back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "app.back", "Back", id="back-one", tooltip="Back to the screen before"),
+    ]
 
 
 def allowed(view: View) -> bool | None:

@@ -22,6 +22,10 @@ SIGNS = {
 }
 
 
+OTHERS = ("app.focus", "screen.")
+"""Actions of Textual's own that need no word here."""
+
+
 class HelpScreen(ModalScreen[None]):
     """Keys and signs."""
 
@@ -48,7 +52,7 @@ def _keys(bindings: Iterable[ActiveBinding], display: object) -> list[Content]:
     keys: dict[tuple[str, str], list[str]] = {}
     for active in bindings:
         binding = active.binding
-        if not binding.description or binding.system:
+        if not binding.description or binding.system or binding.action.startswith(OTHERS):
             continue
         dead = "" if active.enabled else " (not while the host cannot be reached)"
         text = (binding.tooltip or binding.description) + dead

@@ -11,12 +11,12 @@ from textual.content import Content
 
 from ddtune.tui import paint_events
 from ddtune.tui.desk import Desk, DeskError
-from ddtune.tui.screens.base import DeskScreen, answer
+from ddtune.tui.screens.base import SubScreen, answer
 from ddtune.tui.view import View
 from ddtune.tui.widgets.page import Page
 
 
-class HistoryScreen(DeskScreen):
+class HistoryScreen(SubScreen):
     """The newest lines at once as the collector read them; all of them as soon as the host hands them over."""
 
     def __init__(self, desk: Desk) -> None:

@@ -29,7 +29,8 @@ class LiveScreen(DeskScreen):
         Binding("enter", "open_panel", "Details", id="details", show=False, tooltip="The focused panel in full"),
         Binding("j,down", "app.focus_next", "Next panel", id="next-panel", show=False),
         Binding("k,up", "app.focus_previous", "Previous panel", id="previous-panel", show=False),
-        *(Binding(str(number), f"panel({number})", f"Panel {number}", show=False) for number in range(1, 5)),
+        Binding("1", "panel(1)", "Panel 1", show=False, tooltip="Focus a panel by its number, 1 to 4"),
+        *(Binding(str(number), f"panel({number})", "", show=False) for number in range(2, 5)),
     ]
 
     def __init__(self, desk: Desk) -> None:
@@ -78,4 +79,4 @@ class LiveScreen(DeskScreen):
 
 
 def _log(view: View, width: int, height: int) -> list[Content]:
-    return paint_log.lines(view.snapshot.log, width, height)
+    return paint_log.lines(paint_log.telling(view.snapshot.log), width, height)

@@ -13,12 +13,12 @@ from textual.widgets import Input
 from ddtune.engine.model import LogLine
 from ddtune.tui import paint_log, words
 from ddtune.tui.desk import Desk
-from ddtune.tui.screens.base import DeskScreen
+from ddtune.tui.screens.base import SubScreen
 from ddtune.tui.view import View
 from ddtune.tui.widgets.panel import Panel
 
 
-class LogScreen(DeskScreen):
+class LogScreen(SubScreen):
     """Lines as they come; going back in them stops following."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from textual.app import ComposeResult
 
 from ddtune.tui import paint_outcome, words
-from ddtune.tui.screens.base import DeskScreen
+from ddtune.tui.screens.base import SubScreen
 from ddtune.tui.view import View
 from ddtune.tui.widgets.page import Page
 
 
-class OutcomeScreen(DeskScreen):
+class OutcomeScreen(SubScreen):
     """Outcome, cause, evidence, cost, next step."""
 
     def body(self) -> ComposeResult:

@@ -14,14 +14,14 @@ from ddtune.rollout.model import Plan
 from ddtune.tui import paint_plan, words
 from ddtune.tui.desk import Desk, DeskError
 from ddtune.tui.messages import Confirmed
-from ddtune.tui.screens.base import DeskScreen, answer
+from ddtune.tui.screens.base import SubScreen, answer
 from ddtune.tui.screens.confirm import ConfirmScreen
 from ddtune.tui.widgets.page import Page
 
 FRESH_S = 60.0
 
 
-class PlanScreen(DeskScreen):
+class PlanScreen(SubScreen):
     """Reads the host, shows the plan, and leads on to the confirmation where the plan allows it."""
 
     WRITES = frozenset(("go_on", "force"))

@@ -15,11 +15,11 @@ from textual.widgets.option_list import Option
 from ddtune.tui import paint_profiles, words
 from ddtune.tui.catalogue import Entry, entries
 from ddtune.tui.desk import Desk, DeskError
-from ddtune.tui.screens.base import DeskScreen, answer
+from ddtune.tui.screens.base import SubScreen, answer
 from ddtune.tui.screens.plan import PlanScreen
 
 
-class ProfilesScreen(DeskScreen):
+class ProfilesScreen(SubScreen):
     """A list; enter plans a switch to the marked one, which touches nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

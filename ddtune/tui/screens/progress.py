@@ -10,13 +10,13 @@ from textual.containers import Container
 from textual.content import Content
 
 from ddtune.tui import paint_log, paint_run, words
-from ddtune.tui.screens.base import DeskScreen, panels
+from ddtune.tui.screens.base import SubScreen, panels
 from ddtune.tui.screens.questions import AbortScreen
 from ddtune.tui.view import View
 from ddtune.tui.widgets.panel import Panel
 
 
-class ProgressScreen(DeskScreen):
+class ProgressScreen(SubScreen):
     """Phases with their seconds, checks with their verdicts, and what happens if this laptop is closed now."""
 
     WRITES = frozenset(("abort",))
@@ -57,9 +57,10 @@ class ProgressScreen(DeskScreen):
 
 
 def _log(view: View, width: int, height: int) -> list[Content]:
-    return paint_log.lines(view.snapshot.log, width, height)
+    return paint_log.lines(paint_log.telling(view.snapshot.log), width, height)
 
 
 def _closing(view: View, width: int, _height: int) -> list[Content]:
     lines = words.folded("", paint_run.closing(view), width, "bold", 1)
-    return [paint_run.countdown(view, width), *lines]
+    note = words.line((f" {view.run.note}", words.WARN)) if view.run and view.run.note else None
+    return [note or paint_run.countdown(view, width), *lines]
