@@ -6,7 +6,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 from ddtune.config import openssh
@@ -18,6 +18,7 @@ from ddtune.config.names import did_you_mean
 from ddtune.config.paths import runtime_dir
 
 _DEMO = re.compile(r"demo-[A-Za-z0-9_-]+")
+_OFFERED = 10
 
 
 def resolve_host(name: str) -> HostConfig:
@@ -37,7 +38,7 @@ def resolve_host(name: str) -> HostConfig:
     else:
         aliases = openssh.aliases()
         if not _is_address(address) and address.host not in aliases and not _found(address.host):
-            raise ConfigError(_unknown(address.host, {*configured, *aliases}))
+            raise ConfigError(_unknown(address.host, configured, aliases))
         shown = name.removesuffix(f":{_service(name, address)}")
         host = HostConfig(name=shown, ssh=address.host, user=address.user, port=address.port)
     return replace(host, unit=address.unit) if address.unit else host
@@ -62,11 +63,23 @@ def _found(host: str) -> bool:
     return True
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def _unknown(name: str, configured: Collection[str], aliases: Collection[str]) -> str:
+    near = did_you_mean(name, {*configured, *aliases})
+    offers = [] if near else [_offer("ddtune's configuration", configured), _offer("~/.ssh/config", aliases)]
+    offered = " and ".join(filter(None, offers))
     return (
-        f"no host is called {name!r}{did_you_mean(name, known)}: it is neither in ddtune's configuration nor in "
-        "~/.ssh/config, and this machine cannot resolve it; name a configured host or write user@host:port"
+        f"no host is called {name!r}{near}: it is neither in ddtune's configuration nor in ~/.ssh/config, and this "
+        f"machine cannot resolve it; {f'{offered}; or' if offered else 'name a configured host or'} write "
+        "user@host:port, or try `demo`"
     )
+
+
+def _offer(place: str, names: Collection[str]) -> str:
+    if not names:
+        return ""
+    shown = sorted(names)[:_OFFERED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"{place} has {', '.join(shown)}{more}"
 
 
 def demo_hosts() -> list[str]:

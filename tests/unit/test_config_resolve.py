@@ -68,6 +68,24 @@ def test_an_unknown_name_is_refused_with_near_ones(home: Path) -> None:
         resolve_host("b30")
 
 
+def test_where_nothing_is_near_the_names_that_there_are_are_offered(home: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        resolve_host("zzz")
+    message = str(refused.value)
+    assert (
+        "ddtune's configuration has b300 and ~/.ssh/config has gpu1, gpu2, lab, quoted name; or write user@host:port"
+        in message
+    )
+    (home / "config.toml").write_text("")
+    many = " ".join(f"h{number:02}" for number in range(15))
+    (home / ".ssh" / "config").write_text(f"Host {many}\n")
+    with pytest.raises(ConfigError, match=r"; ~/.ssh/config has h00, .*, h09 and 5 more; or write user@host:port"):
+        resolve_host("zzz")
+    (home / ".ssh" / "config").unlink()
+    with pytest.raises(ConfigError, match=r"name a configured host or write user@host:port, or try `demo`"):
+        resolve_host("zzz")
+
+
 def test_names_that_openssh_renames_or_dns_knows(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openssh, "renames", lambda name: name == "wild-7")
     assert resolve_host("wild-7").ssh == "wild-7"
