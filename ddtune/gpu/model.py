@@ -1,4 +1,4 @@
-"""One reading of one GPU."""
+"""One reading of one GPU, and what may be wrong with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ class GpuReading:
     """What one GPU said at one tick. ``None`` means not available, never zero.
 
     ``util``, ``dram_util`` and ``tensor_util`` are percentages; NVLink rates are MiB/s; ``throttle`` holds the names of
-    the clock event reasons in force (empty when none).
+    the clock event reasons in force (empty when none). ``mig``: the GPU is cut into instances, and what is said of the
+    whole of it may be missing. ``recovery`` is what the driver asks for before the GPU is used again, or ``none``.
     """
 
     index: int
@@ -33,3 +34,13 @@ class GpuReading:
     nvlink_tx_mib_s: float | None = None
     compute_capability: str | None = None
     lost: bool = False
+    mig: bool | None = None
+    recovery: str | None = None
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One sentence about the GPUs. ``blocks``: a restart of the service would probably not come up."""
+
+    text: str
+    blocks: bool = False

@@ -43,6 +43,8 @@ def _reading(gpu: Mapping[str, Any]) -> GpuReading:
         throttle=throttle_names(gpu.get("throttle")),
         compute_capability=str(gpu["compute_capability"]) if gpu.get("compute_capability") else None,
         lost=gpu.get("lost") is True,
+        mig=gpu["mig"] if isinstance(gpu.get("mig"), bool) else None,
+        recovery=str(gpu["recovery"]) if gpu.get("recovery") else None,
         **{name: _number(gpu.get(name)) for name in _NUMBERS},
     )
 
@@ -81,12 +83,13 @@ def joules_per_token(power_w: float | None, tokens_per_s: float | None) -> float
 
 def by_pci(gpus: Iterable[GpuReading]) -> dict[str, int]:
     """Index by PCI address as the kernel writes it: lower case, a domain of four digits, without the function."""
-    found = {}
-    for gpu in gpus:
-        domain, colon, rest = gpu.pci.lower().partition(":")
-        if colon:
-            found[f"{domain[-4:]}:{rest.partition('.')[0]}"] = gpu.index
-    return found
+    return {pci_key(gpu.pci): gpu.index for gpu in gpus if ":" in gpu.pci}
+
+
+def pci_key(address: str) -> str:
+    """A PCI address as the kernel writes it: lower case, a domain of four digits, without the function."""
+    domain, _, rest = address.lower().partition(":")
+    return f"{domain[-4:]}:{rest.partition('.')[0]}"
 
 
 def _number(value: Any) -> float | None:

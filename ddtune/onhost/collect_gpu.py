@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Optional, Protocol
 
 from . import clock
 from .collect_nvml import Nvml
 from .collect_smi import Smi
 
-_RETRY_S = 30.0
+_RETRY_S = 10.0
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d")
 
 
 class Source(Protocol):
@@ -26,9 +29,10 @@ class Source(Protocol):
 class Gpus:
     """Lines of kind ``gpus``. Every failure of a source falls to the next one, and all are tried again later."""
 
-    def __init__(self, tick_s: float) -> None:
+    def __init__(self, tick_s: float, root: str = "") -> None:
         self._tick_s = tick_s
-        self._source: Source | None = None
+        self._root = root
+        self._source: Optional[Source] = None
         self._retry_at = 0.0
         self._error = "there was no try yet"
 
@@ -36,14 +40,15 @@ class Gpus:
         """One line, whatever happens; a source that blocks takes the calling thread with it."""
         if self._source is None and time.monotonic() >= self._retry_at:
             self._open()
+        found = {"t": "gpus", "via": "none", "gpus": [], "present": bound(self._root)}
         if self._source is not None:
             try:
                 gpus = self._source.sample()
-                return {"t": "gpus", "at": clock.wall(), "via": self._source.via, "gpus": gpus}
+                return {**found, "at": clock.wall(), "via": self._source.via, "gpus": gpus}
             except Exception as error:  # noqa: BLE001 (pynvml is not ours and raises what it likes)
                 self._error = f"{self._source.via}: {error}"
                 self.close()
-        return {"t": "gpus", "at": clock.wall(), "via": "none", "gpus": [], "error": self._error}
+        return {**found, "at": clock.wall(), "error": self._error}
 
     def close(self) -> None:
         if self._source is not None:
@@ -63,7 +68,24 @@ class Gpus:
         self._retry_at = time.monotonic() + _RETRY_S
 
 
-def _tried(make: Callable[[], Source]) -> tuple[Source | None, Exception | None]:
+def bound(root: str = "") -> list[str]:
+    """PCI addresses of the GPUs that the driver is bound to: a lost one stays in this list."""
+    folder = f"{root}/sys/bus/pci/drivers/nvidia"
+    try:
+        return sorted(name for name in os.listdir(folder) if _ADDRESS.fullmatch(name) and _is_gpu(folder, name))
+    except OSError:
+        return []
+
+
+def _is_gpu(folder: str, name: str) -> bool:
+    try:
+        with open(f"{folder}/{name}/class", encoding="ascii") as file:
+            return file.read().startswith("0x03")
+    except (OSError, ValueError):
+        return False
+
+
+def _tried(make: Callable[[], Source]) -> tuple[Optional[Source], Optional[Exception]]:
     try:
         return make(), None
     except Exception as error:  # noqa: BLE001 (as above; an absent driver is an ordinary case)

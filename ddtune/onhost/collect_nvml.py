@@ -5,8 +5,8 @@ Called of it, and therefore what a stand-in must answer: ``nvmlInit``, ``nvmlShu
 ``nvmlDeviceGetCudaComputeCapability``, ``nvmlDeviceGetPowerUsage``, ``nvmlDeviceGetEnforcedPowerLimit``,
 ``nvmlDeviceGetUtilizationRates`` (``gpu``), ``nvmlDeviceGetMemoryInfo`` (``used``, ``total``),
 ``nvmlDeviceGetTemperature``, ``nvmlDeviceGetClockInfo``, ``nvmlDeviceGetCurrentClocksEventReasons``, the ``nvmlGpm…``
-calls with ``c_nvmlGpmMetricsGet_t``, and ``NVMLError`` with ``value``. A call that fails is a value that is not
-available.
+calls with ``c_nvmlGpmMetricsGet_t``, and ``NVMLError`` with ``value``. ``nvmlDeviceGetMigMode`` and
+``nvmlDeviceGetFieldValues`` may be missing. A call that fails is a value that is not available.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 GPU_IS_LOST = 15
+_RECOVERY_ACTION = 230
+_RECOVERIES = ("none", "reset", "reboot", "drain P2P", "drain and reset", "recover IMEX domain", "bus reset", "reboot")
+_SELDOM = 20
 _TEMPERATURE_GPU = 0
 _CLOCK_SM = 1
 _MIB = 1048576.0
@@ -44,8 +47,14 @@ class Nvml:
         self._gpus = [_Gpu(self._api, index) for index in range(count)]
 
     def sample(self) -> list[Reading]:
-        """One reading for each GPU, in NVML's order; a GPU that fell off the bus keeps its identity."""
-        return [gpu.sample() for gpu in self._gpus]
+        """One reading for each GPU, in NVML's order; a GPU that fell off the bus keeps its identity.
+
+        Raises OSError when none says anything, as after the driver was unloaded.
+        """
+        found = [gpu.sample() for gpu in self._gpus]
+        if found and not any(one["lost"] or one["power_w"] is not None or one["memory_total_mib"] for one in found):
+            raise OSError("no GPU answers any more")
+        return found
 
     def close(self) -> None:
         try:
@@ -69,6 +78,8 @@ class _Gpu:
             "compute_capability": "{}.{}".format(*capability) if capability else None,
         }
         self._gpm = _Gpm.of(api, handle)
+        self._seldom: Reading = {}
+        self._taken = 0
 
     def sample(self) -> Reading:
         api, handle = self._api, self._handle
@@ -88,8 +99,18 @@ class _Gpu:
             throttle=self._get(self._event_reasons),
         )
         reading.update(self._gpm.sample() if self._gpm and not self._lost else dict.fromkeys(_GPM))
+        if self._taken % _SELDOM == 0:
+            mig = self._get(lambda: api.nvmlDeviceGetMigMode(handle))
+            self._seldom = {"mig": None if mig is None else bool(mig[0]), "recovery": self._get(self._recovery)}
+        self._taken += 1
+        reading.update(self._seldom)
         reading["lost"] = self._lost
         return reading
+
+    def _recovery(self) -> Optional[str]:
+        (found,) = self._api.nvmlDeviceGetFieldValues(self._handle, [_RECOVERY_ACTION])
+        number = found.value.uiVal
+        return (_RECOVERIES[number] if number < len(_RECOVERIES) else "unknown") if found.nvmlReturn == 0 else None
 
     def _event_reasons(self) -> Any:
         current = getattr(self._api, "nvmlDeviceGetCurrentClocksEventReasons", None)
@@ -103,6 +124,8 @@ class _Gpu:
         except self._api.NVMLError as error:
             self._lost = getattr(error, "value", None) == GPU_IS_LOST
             return None
+        except (AttributeError, ValueError, TypeError):
+            return None  # An older driver or library does not know this call.
 
 
 class _Gpm:
@@ -112,6 +135,7 @@ class _Gpm:
         self._api = api
         self._handle = handle
         self._samples = (api.nvmlGpmSampleAlloc(), api.nvmlGpmSampleAlloc())
+        self._query = api.c_nvmlGpmMetricsGet_t()
         self._taken = 0
 
     @classmethod
@@ -136,7 +160,7 @@ class _Gpm:
             return nothing
 
     def _between(self, first: Any, second: Any) -> Reading:
-        query = self._api.c_nvmlGpmMetricsGet_t()
+        query = self._query
         query.version = getattr(self._api, "NVML_GPM_METRICS_GET_VERSION", 1)
         query.numMetrics = len(_GPM)
         query.sample1, query.sample2 = first, second

@@ -24,6 +24,7 @@ from .collect_gpu import Gpus
 from .collect_journal import Follower
 from .collect_outbox import Outbox
 from .collect_unit import Unit, find_units
+from .collect_xid import XidEvents
 from .unit import Systemctl, SystemctlError
 
 PROTO = 1
@@ -71,13 +72,14 @@ class Collector:
         self._stopping = threading.Event()
         self._systemctl = Systemctl(config.install)
         self._poll = select.poll()
-        self._gpus = Gpus(config.tick_s)
+        self._gpus = Gpus(config.tick_s, config.root)
         self._followers: list[Follower] = []
         self._by_descriptor: dict[int, Follower] = {}
         self._look_again_at: Optional[float] = None
 
     def run(self) -> None:
         self._sample(lambda: [self._gpus.line()], self._config.tick_s)
+        self._sample(XidEvents().lines, 0.0)
         self._look()
         try:
             self._loop()

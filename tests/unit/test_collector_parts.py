@@ -90,20 +90,23 @@ def test_what_of_the_journal_is_sent(source: str, text: str, kept: bool) -> None
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ("0, G, P, N, 1.5, 2, 3, 4, 5, 6, 7, 0x4, 9.0", (1.5, 4, False)),
-        ("1, G, P, N, [N/A], 2, 3, 4, 5, 6, 7, [Not Supported], 9.0", (None, None, False)),
-        ("2, G, P, N, ERR!, ERR!, ERR!, ERR!, 5, 6, 7, ERR!, 9.0", (None, None, True)),
+        ("0, G, P, N, 1.5, 2, 3, 4, 5, 6, 7, 0x4, 9.0, Disabled, None", (1.5, 4, False)),
+        ("1, G, P, N, [N/A], 2, 3, 4, 5, 6, 7, [Not Supported], 9.0, [N/A], [N/A]", (None, None, False)),
+        ("2, G, P, N, ERR!, ERR!, ERR!, ERR!, 5, 6, 7, ERR!, 9.0, ERR!, Reset", (None, None, True)),
     ],
 )
 def test_a_row_of_nvidia_smi(row: str, expected: tuple[object, ...]) -> None:
-    reading = collect_smi.parse_row(row)
+    reading = collect_smi.parse_row(row, list(collect_smi.FIELDS))
     assert reading
     assert (reading["power_w"], reading["throttle"], reading["lost"]) == expected
 
 
 def test_what_is_no_row_is_left_out() -> None:
-    assert collect_smi.parse_row("Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error") is None
-    assert collect_smi.parse_row("a, b") is None
+    keys = list(collect_smi.FIELDS)
+    lost = "Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error"
+    assert collect_smi.parse_row(lost, keys) is None
+    assert collect_smi.lost_in(lost) == "0000:1B:00.0"
+    assert collect_smi.parse_row("a, b", keys) is None
 
 
 @pytest.mark.parametrize(
