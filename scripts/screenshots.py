@@ -129,7 +129,7 @@ def png(svg: Path) -> None:
     """The same as PNG, drawn by a browser: others draw braille and blocks too wide."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
-        print(f"no Chromium: {svg.name} stays without a PNG")
+        sys.stderr.write(f"no Chromium: {svg.name} stays without a PNG\n")
         return
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg.read_text())
     assert box is not None

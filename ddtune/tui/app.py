@@ -244,11 +244,4 @@ class DdtuneApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette holds what the keys of this screen do, and no more than they may."""
-        seen = set()
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if active.enabled and binding.description and not binding.system and binding.action not in seen:
-                seen.add(binding.action)
-                action, node = binding.action, active.node
-                run = lambda action=action, node=node: self.run_action(action, node)  # noqa: E731
-                yield SystemCommand(binding.description, binding.tooltip or "", run)
+        return keys.commands(self, screen)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
+
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 
 BINDINGS: list[BindingType] = [
     Binding("question_mark", "help", "Help", id="help", key_display="?", tooltip="These keys"),
@@ -21,3 +26,14 @@ BINDINGS: list[BindingType] = [
     Binding("r", "refresh", "Refresh", id="refresh", show=False, tooltip="Paint again; try a lost link at once"),
     Binding("ctrl+q,ctrl+c", "quit", "Quit", id="quit", show=False, priority=True, tooltip="Quit"),
 ]
+
+
+def commands(app: App[None], screen: Screen[object]) -> Iterable[SystemCommand]:
+    """What the living keys of a screen do, for the palette, each once."""
+    seen = set()
+    for active in screen.active_bindings.values():
+        binding, node = active.binding, active.node
+        if active.enabled and binding.description and not binding.system and binding.action not in seen:
+            seen.add(binding.action)
+            run = functools.partial(app.run_action, binding.action, node)
+            yield SystemCommand(binding.description, binding.tooltip or "", run)
