@@ -16,7 +16,7 @@ FAMILIES = frozenset(
     (
         *("num_running_reqs", "num_queue_reqs", "gen_throughput", "token_usage", "cache_hit_rate"),
         *("spec_accept_length", "spec_num_draft_tokens", "spec_verify_calls_total", "generation_tokens_total"),
-        *("realtime_tokens_total", "num_requests_total", "cuda_graph_passes_total"),
+        *("realtime_tokens_total", "num_requests_total", "cuda_graph_passes_total", "http_requests_active"),
         *("time_to_first_token_seconds_bucket", "inter_token_latency_seconds_bucket"),
     )
 )
@@ -79,10 +79,13 @@ class Scrape:
         return counts
 
 
-def parse(text: str, at: float = 0.0) -> Scrape:
-    """Read exposition text. A line that cannot be read, and a value that is no number, is left out."""
+def parse(text: str, at: float = 0.0, lines: int = 0) -> Scrape:
+    """Read exposition text. A line that cannot be read, and a value that is no number, is left out.
+
+    ``lines`` is how many samples the engine gave where ``text`` holds only some of them.
+    """
     samples: dict[str, list[Sample]] = {}
-    lines = 0
+    whole, lines = lines, 0
     for line in text.splitlines():
         if not line or line[0] in "# \t":
             continue
@@ -90,7 +93,7 @@ def parse(text: str, at: float = 0.0) -> Scrape:
         name = _PREFIX.sub("", line.partition("{")[0].partition(" ")[0])
         if name in FAMILIES and _PREFIX.match(line):
             samples.setdefault(name, []).extend(_read(line))
-    return Scrape(at, {name: tuple(found) for name, found in samples.items() if found}, lines)
+    return Scrape(at, {name: tuple(found) for name, found in samples.items() if found}, max(whole, lines))
 
 
 def _read(line: str) -> Iterable[Sample]:

@@ -19,6 +19,7 @@ class Config:
     ``unit`` may be null: then the one running sglang unit is watched. ``cursors`` holds the journal cursors from which
     to go on, by source (``unit``, ``kernel``). ``commands`` names the programs; what it leaves out is taken from
     ``install.json`` where ddtune is installed, else from the search path. ``silence_s`` without a heartbeat ends all.
+    ``packed``: lines go out deflated.
     """
 
     unit: Optional[str] = None
@@ -28,6 +29,7 @@ class Config:
     api_key_file: Optional[str] = None
     silence_s: float = 30.0
     log_lines: int = 200
+    packed: bool = False
     commands: Mapping[str, str] = field(default_factory=dict)
     cursors: Mapping[str, str] = field(default_factory=dict)
 

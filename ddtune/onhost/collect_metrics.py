@@ -17,19 +17,49 @@ FAMILIES = (
     "spec_accept_length",
     "spec_num_draft_tokens",
     "num_requests_total",
+    "http_requests_active",
     "time_to_first_token_seconds_bucket",
     "inter_token_latency_seconds_bucket",
 )
 """Samples without the engine's prefix; ``ddtune.engine.exposition`` reads the same ones."""
 
 _SAME_EVERYWHERE = frozenset(("model_name", "engine_type", "pid"))
+_LONGEST = 1 << 16
 _LINE = re.compile(r"sglang[:_](?:{})(?=[ {{])".format("|".join(FAMILIES)))
 _PAIR = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
+class Sieve:
+    """Takes exposition text in pieces and keeps the lines of the families above. ``lines`` counts all samples.
+
+    However much the engine writes, only what is kept and one line stay in memory.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[str] = []
+        self._rest = b""
+        self.lines = 0
+
+    def feed(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line[:1] not in (b"#", b""):
+                self.lines += 1
+                if line.startswith(b"sglang") and _LINE.match(text := line.decode(errors="replace")):
+                    self._kept.append(_shortened(text.rstrip("\r")))
+        if len(self._rest) > _LONGEST:
+            self._rest = b""
+
+    def text(self) -> str:
+        """What was kept. A line without its end is left out: its number may have been cut."""
+        return "".join(line + "\n" for line in self._kept)
+
+
 def filtered(text: str) -> str:
     """The lines of ``text`` (Prometheus exposition) of the families above, with the labels that tell series apart."""
-    return "".join(_shortened(line) + "\n" for line in text.splitlines() if _LINE.match(line))
+    sieve = Sieve()
+    sieve.feed(text.encode() + b"\n")
+    return sieve.text()
 
 
 def _shortened(line: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
+import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 READINGS_KEPT = 4
+_SYNC = b"\x00\x00\xff\xff"
 LOG_BYTES_KEPT = 1 << 20
 LOG_BYTES_SENT = 1 << 16
 
@@ -48,6 +51,10 @@ class Outbox:
             self._logs.setdefault(source, _Log()).add(entry)
         self._wake()
 
+    def gap(self, source: str, at: float, text: str) -> None:
+        """Some of what the journal of ``source`` had is not among the lines, and why."""
+        self.event({"t": "gap", "at": at, "source": source, "text": text})
+
     def take(self) -> bytes | None:
         """The next line to send, or None. Events first, then log lines, then the kind of reading that waits longest."""
         with self._lock:
@@ -61,6 +68,17 @@ class Outbox:
                     self._readings.move_to_end(kind)
                     return lines.popleft()
         return None
+
+
+class Packer:
+    """Lines as one deflated stream, each piece a line of its own: readings differ little from one tick to the next."""
+
+    def __init__(self) -> None:
+        self._deflate = zlib.compressobj(4, zlib.DEFLATED, -15)
+
+    def pack(self, lines: bytes) -> bytes:
+        data = self._deflate.compress(lines) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+        return b'{"z":"' + base64.b64encode(data[: -len(_SYNC)]) + b'"}\n'
 
 
 class _Log:

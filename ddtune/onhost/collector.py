@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from . import clock
-from .collect_api import Api
+from .collect_api import Api, Info, Key
 from .collect_config import Config, parse
 from .collect_ddtune import Ddtune
 from .collect_gpu import Gpus
-from .collect_journal import Follower
-from .collect_outbox import Outbox
+from .collect_journal import JSON, Follower
+from .collect_outbox import LOG_BYTES_SENT, Outbox, Packer
 from .collect_unit import Unit, find_units
 from .collect_xid import XidEvents
 from .unit import Systemctl, SystemctlError
@@ -76,6 +76,7 @@ class Collector:
         self._followers: list[Follower] = []
         self._by_descriptor: dict[int, Follower] = {}
         self._look_again_at: Optional[float] = None
+        self._packer = Packer() if config.packed else None
 
     def run(self) -> None:
         self._sample(lambda: [self._gpus.line()], self._config.tick_s)
@@ -128,8 +129,11 @@ class Collector:
     def _start_samplers(self, name: str) -> None:
         config = self._config
         unit = Unit(self._systemctl, config.paths, name)
-        api = Api(config.api_port, config.api_key_file, lambda: unit.argv, self._note)
+        key = Key(config.api_key_file, lambda: unit.argv, self._note)
+        api = Api(config.api_port, key, self._note)
+        info = Info(config.api_port, key, lambda: api.open, lambda: unit.invocation)
         self._sample(api.lines, config.tick_s)
+        self._sample(info.lines, max(1.0, config.tick_s))
         ddtune = Ddtune(config.paths.unit(name))
         self._sample(_Service(unit, ddtune, self._note).lines, max(1.0, config.tick_s))
 
@@ -146,9 +150,9 @@ class Collector:
 
     def _follower(self, source: str, select_by: list[str]) -> Follower:
         config = self._config
-        command = [config.install.journalctl, "--no-pager", "-o", "json", *select_by]
+        command = [config.install.journalctl, "--no-pager", *JSON, *select_by]
         cursor = config.cursors.get(source)
-        return Follower(source, command, config.log_lines, cursor, self._outbox.log, self._note)
+        return Follower(source, command, config.log_lines, cursor, self._outbox, self._note)
 
     def _loop(self) -> None:
         self._poll.register(0, select.POLLIN)
@@ -162,7 +166,7 @@ class Collector:
                 for descriptor in follower.start(time.monotonic()):
                     self._by_descriptor[descriptor] = follower
                     self._poll.register(descriptor, select.POLLIN)
-            pending = _write(pending, self._outbox)
+            pending = _write(pending, self._next)
             if bool(pending) != writing:
                 writing = bool(pending)
                 self._poll.register(1, select.POLLOUT) if writing else self._poll.unregister(1)
@@ -177,6 +181,16 @@ class Collector:
                     return
                 elif descriptor in self._by_descriptor:
                     self._read(descriptor)
+
+    def _next(self) -> bytes:
+        """The next bytes for the operator, or none."""
+        line = self._outbox.take() or b""
+        if self._packer is None or not line:
+            return line
+        lines = [line]
+        while sum(map(len, lines)) < LOG_BYTES_SENT and (line := self._outbox.take() or b""):
+            lines.append(line)
+        return self._packer.pack(b"".join(lines))
 
     def _read(self, descriptor: int) -> None:
         follower = self._by_descriptor[descriptor]
@@ -224,10 +238,10 @@ class _Service:
         return found
 
 
-def _write(pending: bytes, outbox: Outbox) -> bytes:
+def _write(pending: bytes, more: Callable[[], bytes]) -> bytes:
     """Write until nothing is left or the link takes no more; what could not be written."""
     while True:
-        pending = pending or outbox.take() or b""
+        pending = pending or more()
         if not pending:
             return b""
         try:

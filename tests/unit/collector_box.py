@@ -26,6 +26,12 @@ python_info{version="3"} 1.0
 """
 LOADS = {"timestamp": "x", "loads": [{"num_running_reqs": 3, "num_waiting_reqs": 1, "max_running_requests": 8}]}
 KEY = "sekret-key"
+INFO = {
+    "version": "0.5.0",
+    "api_key": KEY,
+    "speculative_algorithm": "DDTREE",
+    "internal_states": [{"api_key": KEY, "avg_spec_accept_length": None}],
+}
 
 NVML = """
 NVML_GPM_METRICS_GET_VERSION = 1
@@ -163,6 +169,8 @@ def _api(made: Box) -> Iterator[None]:
             elif self.path.startswith("/v1/loads"):
                 allowed = self.headers["Authorization"] == f"Bearer {KEY}"
                 status, body = (200, json.dumps(LOADS).encode()) if allowed else (401, b"{}")
+            elif self.path == "/get_server_info":
+                body = json.dumps(INFO).encode()
             elif self.path != "/ready":
                 status = 404
             self.send_response(status)

@@ -7,7 +7,7 @@ import pytest
 
 from ddtune.engine import exposition
 from ddtune.onhost import collect_metrics, collect_smi, releases
-from ddtune.onhost.collect_api import Api
+from ddtune.onhost.collect_api import Api, Key
 from ddtune.onhost.collect_config import parse
 from ddtune.onhost.collect_ddtune import Ddtune
 from ddtune.onhost.collect_journal import matters, parse_entry
@@ -138,14 +138,14 @@ def test_a_configuration_of_another_version_is_read() -> None:
 
 
 def test_a_port_where_nothing_listens_says_so() -> None:
-    lines = Api(1, None, lambda: (), lambda _text: None).lines()
+    lines = Api(1, Key(None, lambda: (), lambda _text: None), lambda _text: None).lines()
     assert [(line["t"], line["status"], line["port"]) for line in lines] == [("ready", None, "refused")]
 
 
 def test_a_key_file_that_cannot_be_read_is_said_once(tmp_path: Path) -> None:
     said: list[str] = []
-    api = Api(1, str(tmp_path / "key"), lambda: (), said.append)
-    assert api._authorization(()) == api._authorization(()) == {}
+    key = Key(str(tmp_path / "key"), lambda: (), said.append)
+    assert key.headers() == key.headers() == {}
     assert len(said) == 1
 
 

@@ -120,7 +120,9 @@ def test_the_engine_is_read_without_ever_being_asked_to_generate(seen: Seen) -> 
     assert collector.until(_of("loads"))["body"]["loads"][0]["max_running_requests"] == 8
     ready = collector.until(_of("ready"))
     assert (ready["status"], ready["port"]) == (200, "open")
-    assert {path.partition("?")[0] for path in made.requested} == {"/metrics", "/v1/loads", "/ready"}
+    collector.until(_of("info"))
+    asked = {path.partition("?")[0] for path in made.requested}
+    assert asked == {"/metrics", "/v1/loads", "/ready", "/server_info", "/get_server_info"}
 
 
 def test_the_unit_comes_with_its_processes_and_without_its_key(seen: Seen) -> None:
@@ -208,7 +210,8 @@ def test_without_a_driver_the_rest_lives(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_nvidia_smi_stands_in_for_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    row = "GPU-x, 00000000:1B:00.0, NVIDIA B300, [N/A], 1100.00, 97, 100, 200, 40, 1900, 0x0000000000000004, 10.3, [N/A], None"
+    row = "GPU-x, 00000000:1B:00.0, NVIDIA B300, [N/A], 1100.00, 97, 100, 200, 40, 1900, 0x0000000000000004, 10.3"
+    row += ", [N/A], None"
     smi = tmp_path / "nvidia-smi"
     smi.write_text(f"#!/bin/sh\nwhile :; do echo '0, {row}'; echo '1, {row}'; sleep 0.3; done\n")
     smi.chmod(0o755)
