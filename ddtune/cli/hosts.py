@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from ddtune.cli import report
 from ddtune.config.model import HostConfig
@@ -41,7 +42,7 @@ def embedded(*, as_json: bool) -> Iterator[HostConfig]:
         [sys.executable, "-m", "ddtune.cli.main", "demo", "--serve", "--until-eof", "--json"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         # Ctrl-C belongs to the command; it then closes this process's standard input.
         start_new_session=True,
         env=dict(os.environ),
@@ -49,18 +50,12 @@ def embedded(*, as_json: bool) -> Iterator[HostConfig]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        line = process.stdout.readline()
-        if not line:
-            assert process.stderr is not None
-            why = process.stderr.read().decode(errors="replace").strip().splitlines()
-            report.fail(
-                f"The embedded host did not start: {why[-1] if why else 'it ended without a word'}.",
-                report.BUG,
-                cause="unknown",
-                as_json=as_json,
-                host="demo",
-            )
-        yield resolve_host(str(json.loads(line)["host"]))
+        said = _object(process.stdout.readline())
+        if said.get("host") is None or "error" in said:
+            why = (said.get("error") or {}).get("message") or "it ended without a word"
+            code = process.wait(DEMO_STOP_S) or report.BUG
+            report.fail(f"The embedded host did not start: {why}", code, cause="unknown", as_json=as_json, host="demo")
+        yield resolve_host(str(said["host"]))
     finally:
         with suppress(OSError):
             process.stdin.close()
@@ -69,3 +64,11 @@ def embedded(*, as_json: bool) -> Iterator[HostConfig]:
         except subprocess.TimeoutExpired:
             process.terminate()
             process.wait(DEMO_STOP_S)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

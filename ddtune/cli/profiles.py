@@ -25,16 +25,21 @@ def profiles() -> None:
 
 
 @profiles.command("list")
+@host_option
 @json_option
-def list_profiles(as_json: bool) -> None:
-    """Every profile with its axes."""
+def list_profiles(host: str | None, as_json: bool) -> None:
+    """Every profile with its axes; with --host which of them its engine can express."""
     known = _load(as_json=as_json)
+    with ExitStack() as stack:
+        build = _build(stack, host, as_json=as_json)
+        why_not = {name: build.why_not(one) if host else None for name, one in known.items()}
     if as_json:
-        report.print_json({"proto": 1, "profiles": [_body(one) for one in known.values()]})
+        found = [{**_body(one), "why_not": why_not[one.name]} for one in known.values()]
+        report.print_json({"proto": 1, "host": host, "profiles": found})
         return
     for one in known.values():
         axes = " ".join(f"{axis}={_value(value)}" for axis, value in one.axes.items())
-        click.echo(f"{one.name:14} {axes}")
+        click.echo(f"{one.name:14} {axes}" + (f"  (not here: {why_not[one.name]})" if why_not[one.name] else ""))
 
 
 @profiles.command()

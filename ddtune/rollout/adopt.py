@@ -38,11 +38,14 @@ class Adoption:
 
 
 def name_for(axes: Mapping[str, AxisValue], known: Mapping[str, Profile]) -> str:
-    """The profile that has exactly these axes, or ``adopted``."""
-    for name, profile in known.items():
-        if profile.axes and all(axes.get(axis) == value for axis, value in profile.axes.items()):
-            return name
-    return ADOPTED
+    """The profile whose axes these are, or ``adopted``."""
+    fitting = [
+        profile
+        for profile in known.values()
+        if profile.axes and all(axes.get(axis) == value for axis, value in profile.axes.items())
+    ]
+    # Of several the one that says most: a profile of few axes fits much that it does not mean.
+    return max(fitting, key=lambda profile: len(profile.axes)).name if fitting else ADOPTED
 
 
 async def adopt(config: HostConfig, snapshot: Snapshot, unit: str, *, force: bool) -> Adoption:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ddtune.profiles import dialects, envelope
 from ddtune.profiles.axes import axes_of
+from ddtune.profiles.fit import fit, home
 from ddtune.profiles.lint import lint
 from ddtune.profiles.model import AxisValue, Base, Dialect, Profile, Release
 from ddtune.profiles.names import nearest
@@ -42,7 +43,15 @@ class Build:
 
     def resolve(self, profile: Profile) -> Release:
         """The release of a profile. Raises UnsupportedAxis."""
-        return resolve(self.base, profile, self.dialect, self.flags or None)
+        return resolve(self.base, profile, self._dialect_for(profile), self.flags or None)
+
+    def why_not(self, profile: Profile) -> str | None:
+        """Why this build cannot express a profile, or None."""
+        return fit(profile, self.dialect, dialects.load_dialects(), self.flags or None).why_not
+
+    def _dialect_for(self, profile: Profile) -> Dialect:
+        """The host's dialect; without a host one that can express the profile."""
+        return self.dialect if self.base.argv else home(profile, self.dialect, dialects.load_dialects())
 
     def axes(self, release: Release) -> dict[str, AxisValue]:
         """The axes of a release as this dialect reads them back."""
@@ -61,7 +70,9 @@ class Build:
         """What is wrong or odd with a profile on this build."""
         return [
             Finding(remark.text, remark.blocks, remark.cause, remark.forceable)
-            for remark in lint(profile, self.dialect, self.flags or None, self.base if self.base.argv else None)
+            for remark in lint(
+                profile, self._dialect_for(profile), self.flags or None, self.base if self.base.argv else None
+            )
         ]
 
     def findings(self, profile: Profile) -> list[dict[str, Any]]:
