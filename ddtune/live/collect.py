@@ -15,6 +15,7 @@ from ddtune.config.model import HostConfig
 from ddtune.host.bundle import loader_argv, loader_payload
 from ddtune.host.connection import Connection, Stream
 from ddtune.host.errors import Unreachable
+from ddtune.live.pack import Unpacker
 
 ENTRY = "ddtune.onhost.collector"
 HEARTBEAT_S = 5.0
@@ -30,6 +31,7 @@ async def collect(
     collector is gone or silent, ``no_python`` when it cannot be started. What is not a JSON object is left out.
     """
     stream = await conn.stream(loader_argv(config.python))
+    unpacker = Unpacker()
     beating = asyncio.ensure_future(_feed(stream, config, cursors, tick_s))
     try:
         lines = aiter(stream)
@@ -41,10 +43,12 @@ async def collect(
                 raise _ended(stream, config) from None
             except TimeoutError:
                 raise Unreachable("lost", f"nothing came from {config.name} for {SILENCE_S:.0f} s.") from None
-            with contextlib.suppress(ValueError):
-                line = json.loads(text)
-                if isinstance(line, dict):
-                    yield line
+            try:
+                found = unpacker.lines(text)
+            except ValueError as error:
+                raise Unreachable("lost", f"{config.name} sent what cannot be read: {error}.") from None
+            for line in found:
+                yield line
     finally:
         beating.cancel()
         await stream.close()
@@ -58,6 +62,7 @@ async def _feed(stream: Stream, config: HostConfig, cursors: Mapping[str, str], 
         "tick_s": tick_s,
         "api_key_file": config.api_key_file,
         "cursors": dict(cursors),
+        "packed": True,
     }
     payload = await asyncio.to_thread(loader_payload, ENTRY, nvml(config.nvml_source))
     with contextlib.suppress(Unreachable):

@@ -1,4 +1,4 @@
-"""Log lines into the state: the tail that is shown, and the faults that the lines tell of. Pure."""
+"""Log lines into the state: the tail that is shown, and what the lines tell of the run. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ddtune.engine.incidents import classify
+from ddtune.engine.ends import CONSEQUENCE
 from ddtune.engine.log import parse, sanitise
 from ddtune.engine.model import Incident, LogLine
-from ddtune.gpu.reading import by_pci
+from ddtune.engine.phases import Start
+from ddtune.engine.readlog import compiles, stall_s
+from ddtune.engine.traces import appended
+from ddtune.live.faults import fault, run_began
 from ddtune.live.state import State
 
 LOG_KEPT = 500
@@ -18,64 +21,100 @@ RUN_KEPT = 1000
 INCIDENTS_KEPT = 20
 _SYSTEMD = 1
 _STARTS = re.compile(r"^Start(?:ing|ed) ")
+_BATCHES = frozenset(("decode", "prefill"))
 
 
 def with_log(state: State, line: Mapping[str, Any]) -> State:
     """``state`` after a line of kind ``log``."""
     source = str(line.get("source") or "unit")
     entries = line.get("entries")
+    tells = False
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, Mapping) and isinstance(entry.get("at"), (int, float)):
-            state = _with_entry(state, source, entry)
-    return _judged(state)
+        if isinstance(entry, Mapping) and _is_time(entry.get("at")):
+            state, shown = _with_entry(state, source, entry)
+            tells = tells or _tells(shown)
+    return judged(state) if tells else state
 
 
 def with_gap(state: State, line: Mapping[str, Any]) -> State:
-    """``state`` after a line of kind ``gap``: some lines were dropped because the link was too slow."""
+    """``state`` after a line of kind ``gap``: some lines are missing here, and why."""
     source = str(line.get("source") or "unit")
-    text = f"some lines of the {source} journal were left out here: the link was too slow"
-    shown = LogLine(float(line.get("at") or 0.0), text, source, kind="gap", severity="warning")
+    why = str(line.get("text") or "the link was too slow")
+    text = sanitise(f"some lines of the {source} journal were left out here: {why}")
+    shown = LogLine(_time(line.get("at")), text, source, kind="gap", severity="warning")
     return replace(state, log=(*state.log, shown)[-LOG_KEPT:])
 
 
-def _with_entry(state: State, source: str, entry: Mapping[str, Any]) -> State:
-    text, cursor, priority = str(entry.get("text") or ""), entry.get("cursor"), entry.get("priority")
-    shown = parse(
-        text,
-        at=float(entry["at"]),
-        source=source,
-        cursor=cursor if isinstance(cursor, str) else None,
-        priority=priority if isinstance(priority, int) else None,
-    )
-    cursors = {**state.cursors, source: shown.cursor} if shown.cursor else state.cursors
-    since_start = state.since_start
-    if source == "unit" and entry.get("pid") == _SYSTEMD and _STARTS.match(sanitise(text)):
-        state = _judged(state)
-        since_start = tuple(one for one in since_start if one.source == "kernel")[-50:]
-    return replace(
-        state,
-        log=(*state.log, shown)[-LOG_KEPT:],
-        since_start=(*since_start, shown)[-RUN_KEPT:],
-        cursors=cursors,
-    )
-
-
-def _judged(state: State) -> State:
-    """``state`` with the fault of the present run, if its lines tell of one, in place of what was known of it."""
-    if not any(line.severity == "error" for line in state.since_start):
-        return state
-    found = classify(state.since_start, by_pci(state.gpus))
+def judged(state: State) -> State:
+    """``state`` with the fault of the present run, if there is one, in place of what was known of it."""
+    found = fault(state)
     if found is None:
         return state
     others = tuple(one for one in state.incidents if not _same(one, found, run_began(state)))
     return replace(state, incidents=(*others, found)[-INCIDENTS_KEPT:])
 
 
-def run_began(state: State) -> float | None:
-    """When the present run wrote its first line, by the host's clock; None when no line of it is known."""
-    return next((line.at for line in state.since_start if line.source == "unit"), None)
+def _with_entry(state: State, source: str, entry: Mapping[str, Any]) -> tuple[State, LogLine]:
+    cursor, priority, pid = entry.get("cursor"), entry.get("priority"), entry.get("pid")
+    shown = parse(
+        str(entry.get("text") or ""),
+        at=float(entry["at"]),
+        source=source,
+        cursor=cursor if isinstance(cursor, str) else None,
+        priority=priority if isinstance(priority, int) else None,
+        pid=pid if isinstance(pid, int) else None,
+    )
+    state = replace(
+        state,
+        log=appended(state.log, shown, LOG_KEPT),
+        cursors={**state.cursors, source: shown.cursor} if shown.cursor else state.cursors,
+    )
+    if source == "kernel":
+        state = replace(state, xids=state.xids.after_line(shown.at, shown.text))
+    elif source == "unit":
+        state = _with_unit_line(state, shown)
+    return replace(state, since_start=_kept(state.since_start, shown)), shown
+
+
+def _with_unit_line(state: State, line: LogLine) -> State:
+    if line.pid == _SYSTEMD and _STARTS.match(line.text):
+        state = judged(state)
+        kernel = tuple(one for one in state.since_start if one.source == "kernel")[-50:]
+        return replace(state, since_start=kernel, start=Start(line.at), compiled_at=None, stall=None)
+    start = state.start or Start(line.at)
+    if line.kind in _BATCHES:
+        heard = max(state.engine.moved_at or 0.0, min(line.at + state.clock_offset_s, state.heard_at))
+        return replace(state, start=start, engine=replace(state.engine, moved_at=heard))
+    stall = stall_s(line)
+    return replace(
+        state,
+        start=start if start.fired_up_at is not None else start.after(line),
+        compiled_at=line.at if compiles(line) else state.compiled_at,
+        stall=state.stall if stall is None else (line.at, stall),
+    )
+
+
+def _kept(lines: tuple[LogLine, ...], line: LogLine) -> tuple[LogLine, ...]:
+    """The run's lines; a flood leaves the first ones in their place."""
+    if line.fatal is None and line.kind == "other" and line.severity == "info":
+        return appended(lines, line, RUN_KEPT)
+    return (*lines, line)[-RUN_KEPT:]
+
+
+def _tells(line: LogLine) -> bool:
+    """Whether the line may change what is known of a fault."""
+    ended = line.pid in (_SYSTEMD, None) and CONSEQUENCE.search(line.text) is not None
+    return line.severity == "error" or line.fatal is not None or line.source == "kernel" or ended
 
 
 def _same(known: Incident, found: Incident, begin: float | None) -> bool:
     # Later lines of a run may name the reason of a death better, and then the cause moves.
     return known.at == found.at or (begin is not None and known.at >= begin and found.at >= begin)
+
+
+def _time(value: Any) -> float:
+    return float(value) if _is_time(value) else 0.0
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e12 < value < 1e12

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ddtune.engine.model import EngineReading
-from ddtune.live.health import Facts, word
-from ddtune.live.journal import run_began
+from ddtune.engine.readlog import FRESH_S
+from ddtune.gpu.alarms import alarms
+from ddtune.live.faults import run_began
+from ddtune.live.health import STALL_SHOWN_S, Facts, judge
 from ddtune.live.snapshot import Ages, ServiceReading, Snapshot
 from ddtune.live.standing import standing
 from ddtune.live.state import State
@@ -18,6 +20,8 @@ _SERVED = frozenset(("decode", "prefill"))
 def snapshot(state: State, now: float) -> Snapshot:
     """The picture at ``now``, seconds since the epoch on the operator's clock."""
     txn = state.ddtune.get("txn")
+    gpu_age = _age(state.gpus_at, now)
+    heard = state.link.state == "up"
     return Snapshot(
         host=state.host,
         at=now,
@@ -25,7 +29,7 @@ def snapshot(state: State, now: float) -> Snapshot:
         gpus=state.gpus,
         gpu_source=state.gpu_source,
         service=_service(state, now),
-        ages=Ages(_age(state.gpus_at, now), _age(state.engine.at, now), _age(state.unit_at, now)),
+        ages=Ages(gpu_age, _age(state.engine.at, now), _age(state.unit_at, now)),
         txn=dict(txn) if isinstance(txn, Mapping) else None,
         incidents=state.incidents,
         log=state.log,
@@ -35,6 +39,14 @@ def snapshot(state: State, now: float) -> Snapshot:
         tick_s=state.tick_s,
         history=tuple(dict(line) for line in _list(state.ddtune.get("history")) if isinstance(line, Mapping)),
         boottime=_number(state.ddtune.get("boottime")),
+        alarms=alarms(
+            state.gpus,
+            state.gpu_source,
+            state.gpu_error,
+            gpu_age if heard and state.gpu_error is None else None,
+            _whole(state.unit.get("tp_size")),
+        ),
+        xids=None if "kernel" in state.unreadable and not state.xids.events else state.xids.events,
     )
 
 
@@ -43,7 +55,11 @@ def facts(state: State, now: float) -> Facts:
     props = _mapping(state.unit.get("props"))
     begin = run_began(state)
     served = any(line.kind in _SERVED for line in state.since_start)
-    reading = state.engine.reading
+    engine = state.engine
+    fresh = engine.scrapes or engine.loads or (_age(engine.at, now) or 0.0) <= FRESH_S
+    reading = engine.reading if fresh else None
+    host_now = now - state.clock_offset_s
+    start = state.start
     return Facts(
         unit_age=_age(state.unit_at, now),
         active=_text(props.get("ActiveState")),
@@ -61,6 +77,11 @@ def facts(state: State, now: float) -> Facts:
         busy_age=_age(state.engine.running_since, now),
         proof_age=_age(state.engine.proof_at, now),
         fatal=begin is not None and any(incident.at >= begin for incident in state.incidents),
+        waiting=reading.waiting if reading else None,
+        compiled_age=_age(state.compiled_at, host_now),
+        stall=state.stall[1] if state.stall and host_now - state.stall[0] <= STALL_SHOWN_S else None,
+        phase=start.phase.value if start and start.fired_up_at is None else None,
+        still_s=start.stalled_s(host_now) if start and start.fired_up_at is None else None,
     )
 
 
@@ -70,11 +91,14 @@ def _service(state: State, now: float) -> ServiceReading:
     previous = _mapping(state.ddtune.get("previous"))
     reading = state.engine.reading or EngineReading(at=0.0)
     argv = state.unit.get("argv")
+    known = facts(state, now)
+    health, why = judge(known)
     return ServiceReading(
         unit=_text(state.unit.get("name")) or _text(state.hello.get("unit")),
         state=_text(props.get("ActiveState")),
         sub_state=_text(props.get("SubState")),
-        health=word(facts(state, now)),
+        health=health,
+        health_why=why,
         last_proof_s=_age(state.engine.proof_at, now),
         profile=_text(running.get("profile")),
         release=_text(running.get("release")),
@@ -100,6 +124,10 @@ def _service(state: State, now: float) -> ServiceReading:
         argv=tuple(str(one) for one in argv) if isinstance(argv, list) else (),
         schedulers=_whole(state.unit.get("schedulers")),
         schedulers_expected=_whole(state.unit.get("tp_size")),
+        accept_source=reading.accept_source,
+        frozen=reading.frozen,
+        phase=known.phase if health == "starting" else None,
+        engine_version=state.info.version if state.info else None,
     )
 
 

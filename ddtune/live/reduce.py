@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,47 +10,83 @@ from typing import Any
 from ddtune.engine.exposition import Scrape, parse
 from ddtune.engine.metrics import reading
 from ddtune.engine.model import EngineReading
-from ddtune.engine.server_info import read_loads
+from ddtune.engine.readlog import reading_from_log
+from ddtune.engine.server_info import read_loads, read_server_info
 from ddtune.gpu.reading import from_line
-from ddtune.live.journal import with_gap, with_log
-from ddtune.live.state import Api, Engine, Run, State
+from ddtune.gpu.slots import keep
+from ddtune.live.faults import differs
+from ddtune.live.journal import judged, with_gap, with_log
+from ddtune.live.state import Api, Engine, Ran, Run, State
 
 # Rates over a few seconds: one tick is too short for counters that move when a request ends.
 WINDOW_S = 5.0
 NOTES_KEPT = 10
+LOG_TAIL = 64
+# Lines that are sent as soon as they are read, so that they tell the difference of the two clocks.
+_ON_TIME = frozenset(("gpus", "metrics", "ready", "unit"))
 
 
 def reduce(state: State, line: Mapping[str, Any], received_at: float) -> State:
     """``state`` after ``line``, which came at ``received_at`` (seconds since the epoch). Odd lines change nothing."""
-    step = _STEPS.get(str(line.get("t")))
-    if step is None or not isinstance(line.get("at", 0.0), (int, float)):
+    step, at = _STEPS.get(str(line.get("t"))), line.get("at", 0.0)
+    if step is None or isinstance(at, bool) or not isinstance(at, (int, float)) or not math.isfinite(at):
         return state
+    state = replace(state, heard_at=received_at)
+    if line.get("t") in _ON_TIME and at:
+        state = replace(state, clock_offset_s=received_at - at)
     return step(state, line, received_at)
 
 
 def _hello(state: State, line: Mapping[str, Any], _received_at: float) -> State:
     # A new collector says again what it cannot read.
-    return replace(state, hello=line, notes=())
+    return replace(state, hello=line, notes=(), unreadable=frozenset())
 
 
 def _gpus(state: State, line: Mapping[str, Any], received_at: float) -> State:
-    source = str(line.get("via") or "none")
-    changed = replace(state, gpus=from_line(line), gpu_source=source, gpus_at=received_at)
-    if source == "none" and state.gpu_source != "none":
-        return _with_note(changed, f"no GPU reading: {line.get('error') or 'no reason given'}.")
-    return changed
+    source, present = str(line.get("via") or "none"), line.get("present")
+    if source == "none":
+        # A driver that cannot be asked says nothing of the GPUs: they grow old, and are not lost.
+        error = str(line.get("error") or "no reason given")
+        silent = replace(state, gpu_source=state.gpu_source or source, gpu_error=error)
+        return _with_note(silent, f"no GPU reading: {error}.") if state.gpu_error is None else silent
+    addresses = [one for one in present if isinstance(one, str)] if isinstance(present, list) else []
+    gpus = keep(state.gpus, from_line(line), addresses)
+    return replace(state, gpus=gpus, gpu_source=source, gpus_at=received_at, gpu_error=None)
+
+
+def _xid(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    number, pci = line.get("number"), line.get("pci")
+    if not isinstance(number, int) or isinstance(number, bool):
+        return state
+    told = state.xids.after_event(float(line.get("at") or 0.0), pci if isinstance(pci, str) else "", number)
+    return judged(replace(state, xids=told))
+
+
+def _info(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    return replace(state, info=read_server_info(line.get("body")))
+
+
+def _journal(state: State, line: Mapping[str, Any], _received_at: float) -> State:
+    readable, source = line.get("readable") is not False, str(line.get("source") or "unit")
+    return replace(state, unreadable=state.unreadable - {source} if readable else state.unreadable | {source})
 
 
 def _metrics(state: State, line: Mapping[str, Any], received_at: float) -> State:
-    now = parse(str(line.get("text") or ""), float(line.get("at") or 0.0))
+    count = line.get("lines")
+    now = parse(str(line.get("text") or ""), float(line.get("at") or 0.0), count if isinstance(count, int) else 0)
+    if now.unknown_names:
+        state = _with_note(
+            state, "/metrics answers, but with no name that ddtune knows: is it another engine's version?"
+        )
     engine = state.engine
     # The oldest scrape in the window and all behind it; the last one is kept however old it is.
     kept = tuple(one for one in engine.scrapes if now.at - one.at <= WINDOW_S) or engine.scrapes[-1:]
-    found = reading(kept[0] if kept else None, now, state.clock_scale, engine.loads)
+    log = reading_from_log(state.log[-LOG_TAIL:], now.at)
+    found = reading(kept[0] if kept else None, now, state.clock_scale, engine.loads, log)
     before = engine.reading
     ended = _grew(before, found, "requests_total")
     moved = bool(engine.scrapes) and _counted(now) > _counted(engine.scrapes[-1])
-    running = found.running or 0
+    running = found.running or found.waiting
     since = (engine.running_since or received_at) if running else None
     return replace(
         state,
@@ -78,11 +115,20 @@ def _grew(before: EngineReading | None, now: EngineReading, name: str) -> bool:
 
 
 def _loads(state: State, line: Mapping[str, Any], received_at: float) -> State:
-    engine = replace(state.engine, loads=read_loads(line.get("body")))
-    if engine.loads and not engine.scrapes:
-        # Without --enable-metrics this is all there is.
-        engine = replace(engine, reading=reading(None, Scrape(received_at), loads=engine.loads), at=received_at)
-    return replace(state, engine=engine)
+    return _without_metrics(
+        replace(state, engine=replace(state.engine, loads=read_loads(line.get("body")))), received_at
+    )
+
+
+def _without_metrics(state: State, received_at: float) -> State:
+    """Where there are no metrics, what the loads and the log say."""
+    engine = state.engine
+    log = reading_from_log(state.log[-LOG_TAIL:], received_at - state.clock_offset_s)
+    if engine.scrapes or not (engine.loads or log):
+        return state
+    found = reading(None, Scrape(received_at), loads=engine.loads, log=log)
+    since = (engine.running_since or received_at) if found.running else None
+    return replace(state, engine=replace(engine, reading=found, at=received_at, running_since=since))
 
 
 def _ready(state: State, line: Mapping[str, Any], received_at: float) -> State:
@@ -107,6 +153,7 @@ def _unit(state: State, line: Mapping[str, Any], received_at: float) -> State:
     if (invocation, pid) != (run.invocation, run.pid):
         # The first look at a run says nothing of how long it has been there.
         engine = _forgotten(engine) if run.seen_at is not None else engine
+        state = replace(state, info=None)
         run = Run(invocation, pid, received_at, was_open=state.api.port == "open" and run.seen_at is None)
     schedulers, expected = line.get("schedulers"), line.get("tp_size")
     complete = isinstance(schedulers, int) and isinstance(expected, int) and schedulers >= expected
@@ -116,15 +163,19 @@ def _unit(state: State, line: Mapping[str, Any], received_at: float) -> State:
 
 
 def _ddtune(state: State, line: Mapping[str, Any], _received_at: float) -> State:
-    return replace(state, ddtune=line)
+    running = line.get("running")
+    if not isinstance(running, Mapping):
+        return replace(state, ddtune=line)
+    profile = running.get("profile")
+    return replace(state, ddtune=line, ran=Ran(profile if isinstance(profile, str) else None, differs(line)))
 
 
 def _note(state: State, line: Mapping[str, Any], _received_at: float) -> State:
     return _with_note(state, str(line.get("text") or ""))
 
 
-def _log(state: State, line: Mapping[str, Any], _received_at: float) -> State:
-    return with_log(state, line)
+def _log(state: State, line: Mapping[str, Any], received_at: float) -> State:
+    return _without_metrics(with_log(state, line), received_at)
 
 
 def _gap(state: State, line: Mapping[str, Any], _received_at: float) -> State:
@@ -156,4 +207,7 @@ _STEPS: dict[str, Callable[[State, Mapping[str, Any], float], State]] = {
     "note": _note,
     "log": _log,
     "gap": _gap,
+    "xid": _xid,
+    "info": _info,
+    "journal": _journal,
 }

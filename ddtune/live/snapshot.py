@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddtune.engine.model import Incident, LogLine
-from ddtune.gpu.model import GpuReading
+from ddtune.gpu.model import Alarm, GpuReading
+from ddtune.gpu.xid import XidEvent
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,15 @@ class ServiceReading:
     ``state`` is systemd's (``active``, ``activating``, ``inactive``, ``failed`` …); ``health`` is one word:
     ``serving``, ``idle``, ``starting``, ``busy``, ``dead``, ``down`` or ``unknown``. ``last_proof_s`` is the age of the
     last sign that a generation was completed. ``profile``, ``release`` and ``standing`` are of what runs, by the main
-    process's argv, and ``None`` where the host is not adopted or the argv matches no release.
+    process's argv, and ``None`` where the host is not adopted or the argv matches no release. ``health_why`` says
+    in a few words what the health rests on; ``frozen`` names fields that keep an old value while nothing runs.
     """
 
     unit: str | None = None
     state: str | None = None
     sub_state: str | None = None
     health: str = "unknown"
+    health_why: str = ""
     last_proof_s: float | None = None
     profile: str | None = None
     release: str | None = None
@@ -58,6 +61,10 @@ class ServiceReading:
     argv: tuple[str, ...] = ()
     schedulers: int | None = None
     schedulers_expected: int | None = None
+    accept_source: str | None = None
+    frozen: tuple[str, ...] = ()
+    phase: str | None = None
+    engine_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class Snapshot:
     ``txn`` is the host's txn.json as read (docs/json.md) or ``None``; ``notes`` are sentences about what could not be
     read, such as a journal without permission. ``log`` is the newest tail of unit and kernel lines. ``history`` holds
     the newest lines of the host's history, oldest first; ``boottime`` is the host's clock, in which the times of
-    ``txn`` are, when that was read.
+    ``txn`` are, when that was read. ``xids`` is None where no source of them can be read.
     """
 
     host: str
@@ -95,3 +102,5 @@ class Snapshot:
     tick_s: float = 1.0
     history: tuple[dict[str, Any], ...] = ()
     boottime: float | None = None
+    alarms: tuple[Alarm, ...] = ()
+    xids: tuple[XidEvent, ...] | None = None

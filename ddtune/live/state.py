@@ -8,8 +8,10 @@ from typing import Any
 
 from ddtune.engine.exposition import Scrape
 from ddtune.engine.model import EngineReading, Incident, LogLine
-from ddtune.engine.server_info import Loads
+from ddtune.engine.phases import Start
+from ddtune.engine.server_info import Loads, ServerInfo
 from ddtune.gpu.model import GpuReading
+from ddtune.gpu.xid import Xids
 from ddtune.live.snapshot import Link
 
 
@@ -49,10 +51,20 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Ran:
+    """What the present run is of: its profile, and the axes in which it differs from stable."""
+
+    profile: str | None = None
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class State:
     """Everything known of one host. Times are seconds since the epoch on the operator's clock, as lines came in.
 
-    ``since_start`` holds the log of the unit's present run, from which incidents are told.
+    ``since_start`` holds the log of the unit's present run, from which incidents are told. ``start``, ``compiled_at``
+    (it compiled kernels) and ``stall`` (when, and how many seconds its scheduler was silent by its own word) are on the
+    host's clock; ``clock_offset_s`` added to that is ours. ``unreadable`` names journals that may not be read.
     """
 
     host: str
@@ -64,12 +76,22 @@ class State:
     gpus: tuple[GpuReading, ...] = ()
     gpu_source: str | None = None
     gpus_at: float | None = None
+    gpu_error: str | None = None
+    xids: Xids = field(default_factory=Xids)
+    unreadable: frozenset[str] = frozenset()
+    heard_at: float = 0.0
+    clock_offset_s: float = 0.0
     unit: Mapping[str, Any] = field(default_factory=dict)
     unit_at: float | None = None
     ddtune: Mapping[str, Any] = field(default_factory=dict)
     api: Api = Api()
     engine: Engine = Engine()
     run: Run = Run()
+    ran: Ran = Ran()
+    info: ServerInfo | None = None
+    start: Start | None = None
+    compiled_at: float | None = None
+    stall: tuple[float, float] | None = None
     log: tuple[LogLine, ...] = ()
     since_start: tuple[LogLine, ...] = ()
     cursors: Mapping[str, str] = field(default_factory=dict)

@@ -47,6 +47,10 @@ def _log(*texts: str, at: float = 0.0, pid: int = 7, source: str = "unit") -> Li
     return {"t": "log", "source": source, "entries": entries}
 
 
+def _word(number: int) -> str:
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
+
+
 def _at(state: State, now: float) -> Snapshot:
     return snapshot(state, now)
 
@@ -131,7 +135,7 @@ def test_each_run_has_its_own_incident_and_the_fault_of_an_old_one_does_not_mark
 
 
 def test_the_tail_is_bounded_safe_and_shows_gaps() -> None:
-    state = _after([(1.0, _log(*[f"line {place}" for place in range(LOG_KEPT + 50)]))])
+    state = _after([(1.0, _log(*[f"line {_word(place)}" for place in range(LOG_KEPT + 50)]))])
     state = _after([(2.0, {"t": "gap", "source": "unit"}), (2.0, _log("\x1b[31mred\x07 [/bold]\u202e"))], state)
     tail = _at(state, 2.0).log
     assert len(tail) == LOG_KEPT

@@ -1,0 +1,127 @@
+"""One fault of the present run, from the engine's lines and the kernel's Xids together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ddtune.engine.incidents import classify, together
+from ddtune.engine.model import Evidence, Incident, LogLine
+from ddtune.gpu.reading import by_pci
+from ddtune.gpu.xid import GONE, XidEvent
+from ddtune.live.state import State
+
+NEAR_S = 60.0
+_OURS = ("python", "sglang", "pt_main")
+
+
+def fault(state: State) -> Incident | None:
+    """What broke in the present run, or None. A GPU's own fault comes before what the engine says because of it."""
+    lines, began = state.since_start, run_began(state)
+    gpus = by_pci(state.gpus)
+    found = classify(lines, gpus, state.ran.changed)
+    if found is not None:
+        found = replace(found, profile=state.ran.profile)
+        earlier = [one for one in state.incidents if began is not None and one.at < began]
+        found = together(earlier[-1], found) if earlier else found
+    events = [event for event in state.xids.events if began is None or event.last_at >= began]
+    hardware = next((one for one in events if one.blames == "hardware" and _near(one, found)), None)
+    if hardware is not None:
+        return _of_hardware(hardware, found, gpus)
+    if found is not None:
+        return found
+    blamed = next((one for one in events if one.blames == "profile" and _ours(one, lines)), None)
+    return None if blamed is None or began is None else _of_profile(blamed, gpus, state)
+
+
+def run_began(state: State) -> float | None:
+    """When the present run wrote its first line, by the host's clock; None when no line of it is known."""
+    return next((line.at for line in state.since_start if line.source == "unit"), None)
+
+
+def differs(ddtune: Mapping[str, Any]) -> tuple[str, ...]:
+    """The axes in which what runs differs from stable, as ``budget 8 → 16``."""
+    running, stable = _axes(ddtune.get("running")), _axes(ddtune.get("stable"))
+    if running is None or stable is None:
+        return ()
+    names = [*stable, *(name for name in running if name not in stable)]
+    return tuple(
+        f"{name} {_said(stable.get(name))} → {_said(running.get(name))}"
+        for name in names
+        if stable.get(name) != running.get(name)
+    )
+
+
+def tally(incidents: Sequence[Incident]) -> dict[str, dict[str, int]]:
+    """How often faults that an Xid confirms came, by GPU and by profile: ``{"gpu": {"3": 2}, "profile": {"a": 1}}``."""
+    counted: dict[str, dict[str, int]] = {"gpu": {}, "profile": {}}
+    for one in incidents:
+        for kind, name in (("gpu", one.gpu), ("profile", one.profile)):
+            if one.xids and name is not None:
+                counted[kind][str(name)] = counted[kind].get(str(name), 0) + 1
+    return counted
+
+
+def blame(incidents: Sequence[Incident]) -> str | None:
+    """``hardware`` when one GPU alone fails under several profiles, ``profile`` when one profile fails on several GPUs,
+    None while the counts say neither.
+    """
+    counted = tally(incidents)
+    gpus, profiles = counted["gpu"], counted["profile"]
+    if len(gpus) == 1 and len(profiles) > 1:
+        return "hardware"
+    return "profile" if len(profiles) == 1 and len(gpus) > 1 else None
+
+
+def _near(event: XidEvent, found: Incident | None) -> bool:
+    return found is None or abs(event.at - found.at) <= NEAR_S
+
+
+def _ours(event: XidEvent, lines: Sequence[LogLine]) -> bool:
+    """Whether the process that the Xid names may be the service's."""
+    if event.pid is None or event.pid in {line.pid for line in lines if line.source == "unit"}:
+        return True
+    return event.process is None or event.process.startswith(_OURS)
+
+
+def _of_hardware(event: XidEvent, found: Incident | None, gpus: Mapping[str, int]) -> Incident:
+    own = Evidence(event.at, "kernel", event.text)
+    rest = tuple(line for line in found.evidence if line.text != own.text) if found else ()
+    base = found or Incident("xid_hardware", event.at, (own,))
+    return replace(
+        base,
+        cause="gpu_lost" if event.number == GONE else "xid_hardware",
+        evidence=(own, *rest),
+        gpu=gpus.get(event.pci),
+        note=f"{event.name}: the GPU is to blame and no profile",
+        action=event.action,
+        confidence="sure",
+        xids=tuple(dict.fromkeys((event.number, *base.xids))),
+    )
+
+
+def _of_profile(event: XidEvent, gpus: Mapping[str, int], state: State) -> Incident:
+    return Incident(
+        cause="xid_app",
+        at=event.at,
+        evidence=(Evidence(event.at, "kernel", event.text),),
+        gpu=gpus.get(event.pci),
+        note=event.name,
+        confidence="likely" if event.pid is not None else "possible",
+        xids=(event.number,),
+        profile=state.ran.profile,
+        changed=state.ran.changed,
+    )
+
+
+def _axes(named: Any) -> Mapping[str, Any] | None:
+    meta = named.get("meta") if isinstance(named, Mapping) else None
+    axes = meta.get("axes") if isinstance(meta, Mapping) else None
+    return axes if isinstance(axes, Mapping) else None
+
+
+def _said(value: Any) -> str:
+    return (
+        {True: "on", False: "off", None: "—"}.get(value, str(value)) if isinstance(value, bool | None) else str(value)
+    )
