@@ -1,22 +1,29 @@
-"""Putting a service under ddtune, and taking it out again. Neither restarts it."""
+"""Putting a service under ddtune. Restarts nothing, and an adoption that was cut off anywhere is made good by the next.
+
+The order makes it so: what a start through the launcher needs is there before the drop-in, and the site's file, which
+alone says "adopted", is written last.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from . import adopt_checks, clock, drop_in, inspect_process, programs, releases, schema, store
-from .api import flag_value
+from . import adopt_checks, clock, drop_in, inspect_process, pins, programs, releases, schema, store, wrapper
+from .api import ApiError, flag_value, read_key
 from .as_user import RunError, run_as
 from .context import Answer, Host, RefusalError, group_id
 from .paths import UnitPaths
 from .redact import redact_argv
 from .release_rules import guarded_names
-from .txn_model import TxnError, busy, from_json
 from .unit import SystemctlError
+
+_CHANGED_SINCE_S = 1.0
+_OVER_US = ("ExecStart", "ExecStartPre", "ExecStopPost", "KillMode", "TimeoutStopSec", "OnFailure")
 
 ADOPT: schema.Fields = {
     "site": schema.maybe(schema.document(), {}),
@@ -25,29 +32,56 @@ ADOPT: schema.Fields = {
     "owner": schema.maybe(schema.OWNER, {}),
     "invocation": schema.maybe(schema.name),
     "stop_timeout_s": schema.maybe(schema.number(5, 86400), drop_in.STOP_TIMEOUT_S),
+    "api_port": schema.maybe(schema.integer(1, 65535)),
+    "api_key_file": schema.maybe(schema.path),
+    "drill": schema.maybe(schema.one_of("now", "next"), "next"),
 }
 
-UNADOPT: schema.Fields = {
-    "owner": schema.maybe(schema.OWNER, {}),
-    "programs": schema.maybe(schema.flag, False),
-    "keep_helper": schema.maybe(schema.flag, False),
-}
+JUDGE: schema.Fields = {"api_port": schema.maybe(schema.integer(1, 65535))}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A service that can be adopted. ``env_set`` and ``env_unset`` are what its wrapper does to the environment."""
+
+    process: inspect_process.Process
+    props: Mapping[str, str]
+    env_set: Mapping[str, str] = field(default_factory=dict)
+    env_unset: tuple[str, ...] = ()
+
+
+def can_adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Whether ``unit`` could be adopted as it runs now, and what would be kept of it. Changes nothing.
+
+    Raises ``RefusalError`` with the reason where it could not.
+    """
+    paths = host.paths.unit(unit)
+    if store.read_json(paths.site) is not None:
+        return {"adopted": True}
+    if os.path.lexists(paths.drop_in):
+        # Of an adoption that was cut off: the next one takes it away first, and only then can be told.
+        return {"adopted": False, "cut_off": True}
+    found = _found(host, unit, None)
+    port = pins.checked(unit, found.process.argv, fields["api_port"])
+    kept = {"env_set": sorted(found.env_set), "env_unset": list(found.env_unset)}
+    return {"adopted": False, "cut_off": False, "argv": redact_argv(found.process.argv), "api_port": port, **kept}
 
 
 def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Makes what runs now the stable release of ``unit`` and lets its next start go through ddtune.
 
-    ``fields`` are those of ``ADOPT``; ``invocation`` names the start that was judged. If a step fails, all that was
-    written is taken back. Raises ``RefusalError``.
+    ``fields`` are those of ``ADOPT``; ``invocation`` names the start that was judged. For a unit that is adopted
+    already it says so. If a step fails, all that was written is taken back. Raises ``RefusalError``.
     """
     paths = host.paths.unit(unit)
     if store.read_json(paths.site) is not None:
-        raise RefusalError("unknown", f"{unit} is under ddtune already")
+        return _already(paths)
     missing = [sentence for sentence in programs.problems(host.paths) if "is missing" in sentence]
     if missing:
         raise RefusalError("not_adopted", missing[0])
-    props = host.systemctl.show(unit, *adopt_checks.PROPERTIES)
-    process = _judged(unit, props, fields["invocation"])
+    clear_remains(host, paths)
+    found = _found(host, unit, fields["invocation"])
+    process, props = found.process, found.props
     argv = adopt_checks.absolute(process.argv, process.env)
     gid = group_id(props["User"], props["Group"])
     _check_launcher(host, unit, props, process)
@@ -59,83 +93,147 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "group": props["Group"],
         "stop_timeout_s": fields["stop_timeout_s"],
         "tp_size": _tp_size(argv) or fields["site"].get("tp_size"),
+        "api_port": pins.checked(unit, argv, fields["api_port"]),
+        "api_key_file": _key_file(fields["api_key_file"]),
+        "drill": fields["drill"],
     }
-    base = {"argv": argv, "cwd": process.cwd, "env_names": guarded_names(process.env)}
+    base = {
+        "argv": argv,
+        "cwd": process.cwd,
+        "env_names": guarded_names(process.env),
+        "env_set": dict(found.env_set),
+        "env_unset": list(found.env_unset),
+        "made_folder": not os.path.isdir(paths.drop_in_dir),
+    }
     release = {"argv": argv, "cwd": process.cwd, "env_set": {}, "env_unset": [], "schema": releases.SCHEMA}
     with contextlib.ExitStack() as undo:
-        _make_state(paths, undo)
+        undo.callback(clear_remains, host, paths)
+        for folder in (paths.state, paths.run, paths.releases):
+            programs.make_dirs(folder)
         with store.locked(paths):
             if store.read_json(paths.site) is not None:
-                raise RefusalError("busy", f"somebody else has just put {unit} under ddtune")
+                undo.pop_all()
+                return _already(paths)
             sha = releases.put(paths, release, {**fields["meta"], "profile": fields["profile"]}, gid)
             store.write_json(paths.base, base, 0o440, gid)
             releases.set_stable(paths, sha)
-            _note(paths, "adopted", fields, {"profile": fields["profile"], "release": sha})
-            undo.callback(_reload_again, host)
-            _write_drop_in(paths, drop_in.render(host.install, unit, fields["stop_timeout_s"]), undo)
-            _verify_loaded(host, paths, fields["stop_timeout_s"])
+            _note(paths, fields, {"profile": fields["profile"], "release": sha})
+            programs.make_dirs(paths.drop_in_dir)
+            store.atomic_write(
+                paths.drop_in, drop_in.render(host.install, unit, fields["stop_timeout_s"]).encode(), 0o644
+            )
+            warnings = _verify_loaded(host, paths, fields["stop_timeout_s"])
             store.write_json(paths.site, site)
         undo.pop_all()
-    return {"release": sha, "site": site, "argv": redact_argv(argv), "cwd": process.cwd, "drop_in": paths.drop_in}
-
-
-def unadopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """Gives ``unit`` back to its own unit file and leaves it running. Raises ``RefusalError`` while a change runs."""
-    paths = host.paths.unit(unit)
-    if not os.path.isdir(paths.state) and not os.path.exists(paths.drop_in):
-        raise RefusalError("not_adopted", f"{unit} is not under ddtune on this host")
-    with store.locked(paths):
-        _refuse_busy(paths)
-        process = host.running(unit)
-        removed = [path for path in (paths.drop_in, paths.state, paths.run) if os.path.lexists(path)]
-        if os.path.lexists(paths.drop_in):
-            store.remove(paths.drop_in)
-        with contextlib.suppress(OSError):
-            os.rmdir(paths.drop_in_dir)
-        _reload_again(host)
-        props = host.systemctl.show(unit, "ExecStart", "DropInPaths", "FragmentPath")
-        if paths.drop_in in props.get("DropInPaths", "").split():
-            raise RefusalError("unknown", f"systemd still uses {paths.drop_in} after it was removed")
-        for folder in (paths.state, paths.run):
-            shutil.rmtree(folder, ignore_errors=True)
-    changes = adopt_checks.differs(props.get("ExecStart", ""), process.argv, process.env) if process else None
-    stays = []
-    if fields["programs"] and not host.adopted_units():
-        removed += programs.uninstall(host, fields["keep_helper"])
-        stays = [host.paths.helper] if fields["keep_helper"] else []
     return {
-        "removed": removed,
-        "stays": stays,
-        "running": process is not None,
-        "next_start": {"differs": changes is not None, "command": changes[0] if changes else None},
+        "release": sha,
+        "site": site,
+        "argv": redact_argv(argv),
+        "cwd": process.cwd,
+        "drop_in": paths.drop_in,
+        "already": False,
+        "wrapper": {"env_set": sorted(found.env_set), "env_unset": list(found.env_unset)},
+        "warnings": warnings,
     }
 
 
-def _judged(unit: str, props: Mapping[str, str], invocation: Optional[str]) -> inspect_process.Process:
+def clear_remains(host: Host, paths: UnitPaths) -> None:
+    """Takes away what an adoption that never came to its end has left; for an adopted unit it does nothing."""
+    if not any(map(os.path.lexists, (paths.state, paths.run, paths.drop_in))):
+        return
+    with store.locked(paths):
+        if store.read_json(paths.site) is not None:
+            return
+        remove_drop_in(host, paths, (store.read_json(paths.base) or {}).get("made_folder") is True)
+        # A folder with a longer past than adoptions has lost its site's file: what it knows is not thrown away.
+        if all(line.get("event") == "adopted" for line in releases.history(paths)):
+            for folder in (paths.run, paths.state):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_drop_in(host: Host, paths: UnitPaths, made_folder: bool) -> list[str]:
+    """Removes the drop-in, and its folder where that was made for it; answers what went."""
+    removed = []
+    if os.path.lexists(paths.drop_in):
+        store.remove(paths.drop_in)
+        removed.append(paths.drop_in)
+    if made_folder:
+        with contextlib.suppress(OSError):
+            os.rmdir(paths.drop_in_dir)
+    with contextlib.suppress(SystemctlError):
+        host.systemctl.daemon_reload()
+    return removed
+
+
+def _already(paths: UnitPaths) -> Answer:
+    site = store.read_json(paths.site) or {}
+    return {"release": releases.stable(paths), "site": site, "drop_in": paths.drop_in, "already": True}
+
+
+def _found(host: Host, unit: str, invocation: Optional[str]) -> Found:
     """The main process of a service that can be adopted as it runs now."""
+    props = host.systemctl.show(unit, *adopt_checks.PROPERTIES, *wrapper.PROPERTIES)
     pid = int(props.get("MainPID") or 0)
     process = inspect_process.read_process(pid) if pid else None
     if process is None:
         if props.get("LoadState") != "loaded":
             raise RefusalError("unsupported_unit", f"{unit} has no unit file on this host")
         raise RefusalError("unsupported_unit", f"{unit} is not running: start it first, ddtune adopts what runs")
-    reason = adopt_checks.unsupported(unit, props, process.argv)
+    reason = adopt_checks.unsupported(unit, props, process.argv, inspect_process.engine_below(pid))
     if reason:
         raise RefusalError("unsupported_unit", reason)
     if invocation and invocation != props.get("InvocationID"):
         raise RefusalError("drift", f"{unit} was restarted since it was judged: judge it again")
-    changed = adopt_checks.differs(props.get("ExecStart", ""), process.argv, process.env)
-    if changed:
+    try:
+        "\0".join([*process.argv, process.cwd, *process.env, *process.env.values()]).encode()
+    except UnicodeEncodeError:
+        raise RefusalError("unsupported_unit", f"the command line or environment of {unit} is not UTF-8") from None
+    sources = _given(host, unit, props)
+    same = adopt_checks.same_command(props.get("ExecStart", ""), process.argv, sources)
+    if same is False:
+        on_disk, running = adopt_checks.both(props.get("ExecStart", ""), process.argv)
         raise RefusalError(
             "drift",
             f"{unit} does not run what its unit file says: restart it or correct the file first",
-            {"on_disk": changed[0], "running": changed[1], "file": props.get("FragmentPath")},
+            {"on_disk": on_disk, "running": running, "file": props.get("FragmentPath")},
         )
+    if same:
+        return Found(process, props)
+    _check_wrapper(host, unit, props, process)
+    env_set, env_unset = wrapper.carried(process.env, sources)
+    return Found(process, props, env_set, tuple(env_unset))
+
+
+def _given(host: Host, unit: str, props: Mapping[str, str]) -> dict[str, str]:
     try:
-        "\0".join([*process.argv, process.cwd]).encode()
-    except UnicodeEncodeError:
-        raise RefusalError("unsupported_unit", f"the command line of {unit} is not UTF-8") from None
-    return process
+        return wrapper.given(host.systemctl, unit, props.get("User", ""))
+    except wrapper.UnreadableError as error:
+        raise RefusalError("drift", f"the environment of {unit} cannot be read: {error}") from None
+
+
+def _check_wrapper(host: Host, unit: str, props: Mapping[str, str], process: inspect_process.Process) -> None:
+    """Refuses a wrapper that has changed since the start, or does what the launcher would not."""
+    show = props.get("ExecStart", "")
+    shown = host.systemctl.run("--no-pager", "show", "-p", "EnvironmentFiles", unit)
+    files = [*adopt_checks.wrapper_files(show, process.argv), props.get("FragmentPath", "")]
+    files += props.get("DropInPaths", "").split() + [path for path, _ in wrapper.files(shown)]
+    changed_at, path = wrapper.newest_change(files)
+    if process.started_at is not None and changed_at > process.started_at + _CHANGED_SINCE_S:
+        on_disk, running = adopt_checks.both(show, process.argv)
+        raise RefusalError(
+            "drift",
+            f"{path} was changed after {unit} was started, so that it may run something else than its unit says:"
+            " restart it first",
+            {"on_disk": on_disk, "running": running, "file": path},
+        )
+    acts = wrapper.other_acts(process.pid, props)
+    if acts:
+        raise RefusalError(
+            "unsupported_unit",
+            f"the wrapper of {unit} sets what ddtune's launcher would not: put {', '.join(acts)} into the unit's"
+            " [Service] and restart it",
+            {"settings": acts},
+        )
 
 
 def _check_launcher(host: Host, unit: str, props: Mapping[str, str], process: inspect_process.Process) -> None:
@@ -153,54 +251,46 @@ def _check_launcher(host: Host, unit: str, props: Mapping[str, str], process: in
         )
 
 
-def _make_state(paths: UnitPaths, undo: contextlib.ExitStack) -> None:
-    for folder in (paths.state, paths.run):
-        if not os.path.isdir(folder):
-            undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        programs.make_dirs(folder)
-    programs.make_dirs(paths.releases)
+def _key_file(path: Optional[str]) -> Optional[str]:
+    try:
+        read_key(path, ())
+    except ApiError as error:
+        raise RefusalError("unknown", str(error)) from None
+    return path
 
 
-def _write_drop_in(paths: UnitPaths, text: str, undo: contextlib.ExitStack) -> None:
-    if not os.path.isdir(paths.drop_in_dir):
-        undo.callback(_quietly(os.rmdir), paths.drop_in_dir)
-    undo.callback(_quietly(store.remove), paths.drop_in)
-    programs.make_dirs(paths.drop_in_dir)
-    store.atomic_write(paths.drop_in, text.encode(), 0o644)
-
-
-def _verify_loaded(host: Host, paths: UnitPaths, stop_timeout_s: float) -> None:
+def _verify_loaded(host: Host, paths: UnitPaths, stop_timeout_s: float) -> list[str]:
+    """Refuses unless systemd will start through the launcher; warns of drop-ins that are read after ours."""
     host.systemctl.daemon_reload()
     props = host.systemctl.show(paths.unit, "ExecStart", "DropInPaths")
     changed = drop_in.drift(host.install, paths, props, stop_timeout_s)
+    later = _later(paths, props)
     if changed:
-        raise RefusalError("drift", f"the drop-in did not take effect, so it was taken back: {changed}")
+        over = [path for path, names in later.items() if "ExecStart" in names]
+        why = f"{over[0]} is read after it and sets ExecStart=: give it a name before zz-ddtune" if over else changed
+        raise RefusalError("drift", f"the drop-in did not take effect, so it was taken back: {why}")
+    return [
+        f"{path} is read after ddtune's drop-in"
+        + (f" and sets {', '.join(names)}, which ddtune sets too" if names else "; nothing in it is ddtune's")
+        for path, names in later.items()
+    ]
 
 
-def _note(paths: UnitPaths, event: str, fields: Mapping[str, Any], to: Mapping[str, Any]) -> None:
-    releases.add_history(
-        paths, {"op": None, "event": event, "outcome": event, "cause": None, "owner": fields["owner"], "to": dict(to)}
-    )
+def _later(paths: UnitPaths, props: Mapping[str, str]) -> dict[str, list[str]]:
+    """Drop-ins that systemd reads after ours, with those of our settings that each one has too."""
+    loaded = props.get("DropInPaths", "").split()
+    behind = loaded[loaded.index(paths.drop_in) + 1 :] if paths.drop_in in loaded else []
+    found = {}
+    for path in behind:
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            names = {line.partition("=")[0].strip() for line in file if "=" in line}
+            found[path] = [name for name in _OVER_US if name in names]
+    return found
 
 
-def _refuse_busy(paths: UnitPaths) -> None:
-    found = store.read_json(paths.txn)
-    with contextlib.suppress(TxnError):
-        if found and busy(from_json(found)):
-            raise RefusalError("busy", f"a transaction of {paths.unit} is running: wait for its end or abort it")
-
-
-def _reload_again(host: Host) -> None:
-    with contextlib.suppress(SystemctlError):
-        host.systemctl.daemon_reload()
-
-
-def _quietly(act: Callable[[str], Any]) -> Callable[[str], None]:
-    def quiet(path: str) -> None:
-        with contextlib.suppress(OSError):
-            act(path)
-
-    return quiet
+def _note(paths: UnitPaths, fields: Mapping[str, Any], to: Mapping[str, Any]) -> None:
+    event = {"op": None, "event": "adopted", "outcome": "adopted", "cause": None, "owner": fields["owner"]}
+    releases.add_history(paths, {**event, "to": dict(to)})
 
 
 def _tp_size(argv: list[str]) -> int | None:

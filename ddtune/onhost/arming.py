@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import clock, drop_in, releases, schema, store
+from . import clock, drop_in, pins, releases, schema, store
 from .alive import wait_for_guard
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
@@ -41,7 +41,7 @@ ARM: schema.Fields = {
     "stop_timeout_s": schema.maybe(schema.number(1, 86400), 45.0),
     "restore_s": schema.maybe(schema.number(1, 7 * 86400), 1800.0),
     "probation_s": schema.maybe(schema.number(0, 366 * 86400), 0.0),
-    "api_port": schema.maybe(schema.integer(1, 65535), 30000),
+    "api_port": schema.maybe(schema.integer(1, 65535)),
     "api_key_file": schema.maybe(schema.path),
     "tp_size": schema.maybe(schema.integer(1, 100000)),
     "force": schema.maybe(schema.flag, False),
@@ -72,9 +72,10 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
     known_bad = releases.quarantined(paths, candidate)
     if known_bad and not fields["force"]:
         raise RefusalError("quarantined", _quarantined(paths, candidate, known_bad), {"quarantine": known_bad})
+    port, key_file = pins.pinned(paths, fields["api_port"], fields["api_key_file"])
     try:
         # The guard needs it to judge stable after a rollback, so it must be there before anything begins.
-        read_key(fields["api_key_file"], ())
+        read_key(key_file, ())
     except ApiError as error:
         raise RefusalError("unknown", str(error)) from None
     paths.ensure_run()
@@ -108,8 +109,8 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
         stop_grace_s=fields["stop_grace_s"],
         stop_timeout_s=fields["stop_timeout_s"],
         restore_s=fields["restore_s"],
-        api_port=fields["api_port"],
-        api_key_file=fields["api_key_file"],
+        api_port=port,
+        api_key_file=key_file,
         tp_size=fields["tp_size"],
         canary=fields["canary"],
         probation_s=fields["probation_s"],

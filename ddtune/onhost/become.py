@@ -33,21 +33,25 @@ def _stable(paths: UnitPaths) -> dict[str, Any]:
 
     print(f"<4>ddtune: nothing was chosen for this start of {paths.unit}; it runs stable", file=sys.stderr)
     try:
-        return choose.stable_release(paths)[1]
+        return choose.with_base(paths, choose.stable_release(paths)[1])
     except releases.ReleaseError as error:
         raise OSError(str(error)) from error
 
 
 def environment(release: dict[str, Any], block: bytes) -> dict[bytes, bytes]:
-    """``block`` (as in /proc/self/environ) without what ``release`` unsets and with what it sets."""
+    """``block`` (as in /proc/self/environ) without what ``release`` unsets and with what it sets.
+
+    What the service's own wrapper did comes before.
+    """
     env = {}
     for entry in block.split(b"\0"):
         name, separator, value = entry.partition(b"=")
         if separator:
             env[name] = value
-    for name in release["env_unset"]:
-        env.pop(os.fsencode(name), None)
-    env.update({os.fsencode(name): os.fsencode(value) for name, value in release["env_set"].items()})
+    for part in (release.get("base_env") or {}, release):
+        for name in part.get("env_unset") or ():
+            env.pop(os.fsencode(name), None)
+        env.update({os.fsencode(name): os.fsencode(value) for name, value in (part.get("env_set") or {}).items()})
     return env
 
 

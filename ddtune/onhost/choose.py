@@ -67,7 +67,14 @@ def stage(paths: UnitPaths, invocation: str, sha: str, release: dict[str, Any], 
     """Write what is chosen beside ``chosen``; whoever may read the release may read it."""
     about = {"invocation": invocation, "release": sha, "op": op, "which": which, "boot_id": clock.boot_id()}
     gid = os.stat(paths.release(sha)).st_gid
-    return store.stage(paths.chosen, store.to_bytes({**release, **about}), 0o440, gid)
+    return store.stage(paths.chosen, store.to_bytes({**with_base(paths, release), **about}), 0o440, gid)
+
+
+def with_base(paths: UnitPaths, release: dict[str, Any]) -> dict[str, Any]:
+    """``release`` and what the wrapper, whose place the launcher took, did to the environment."""
+    base = store.read_json(paths.base) or {}
+    kept = {name: base[name] for name in ("env_set", "env_unset") if base.get(name)}
+    return {**release, "base_env": kept} if kept else release
 
 
 def stable_release(paths: UnitPaths) -> tuple[str, dict[str, Any]]:

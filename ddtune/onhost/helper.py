@@ -49,8 +49,11 @@ VERBS = {
     "abort": ("verbs_txn", "ABORT", "abort"),
     "settle": ("verbs_txn", "SETTLE", "settle"),
     "load": ("verbs_load", "LOAD", "load"),
+    "can_adopt": ("adopt", "JUDGE", "can_adopt"),
     "adopt": ("adopt", "ADOPT", "adopt"),
-    "unadopt": ("adopt", "UNADOPT", "unadopt"),
+    "unadopt": ("unadopt", "UNADOPT", "unadopt"),
+    "judged": ("verbs_release", "JUDGED", "judged"),
+    "evidence": ("evidence", "EVIDENCE", "evidence"),
 }
 WITHOUT_UNIT = ("hello",)
 

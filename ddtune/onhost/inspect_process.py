@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
+
+from .build_probe import program_length
 
 SCHEDULER = "sglang::scheduler"
 _COMM_LENGTH = 15
@@ -59,6 +62,22 @@ def schedulers(pid: int) -> list[dict[str, Any]]:
             if name.startswith(SCHEDULER[: min(len(SCHEDULER), _COMM_LENGTH)]):
                 found.append({"pid": child, "name": name, "state": state})
     return sorted(found, key=lambda one: (one["name"], one["pid"]))
+
+
+def engine_below(pid: int) -> Optional[int]:
+    """The nearest process below ``pid`` whose command line is an engine's; None when there is none."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (stat := _stat(int(entry))):
+            children.setdefault(stat[2], []).append(int(entry))
+    todo = list(children.get(pid, ()))
+    while todo:
+        child = todo.pop(0)
+        with contextlib.suppress(OSError):
+            if program_length(split_nul(_read(child, "cmdline"))) is not None:
+                return child
+        todo += children.get(child, ())
+    return None
 
 
 def env_holds(env: Mapping[str, str], env_set: Mapping[str, str], env_unset: Sequence[str]) -> bool:

@@ -187,6 +187,15 @@ class Paths:
         return f"{self.root}/usr/local/sbin/ddtune-rollback"
 
     @property
+    def made(self) -> str:
+        """The folders that the installation had to make, one a line, so that just these can go again."""
+        return f"{self.lib}/made"
+
+    @property
+    def sudoers(self) -> str:
+        return f"{self.root}/etc/sudoers.d/ddtune"
+
+    @property
     def units(self) -> str:
         return f"{self.root}/etc/systemd/system"
 

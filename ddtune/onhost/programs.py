@@ -8,10 +8,12 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shlex
 import stat
 import subprocess
 import zipfile
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from io import BytesIO
 from typing import Any
@@ -35,7 +37,15 @@ INSTALL = schema.record(
     }
 )
 
-FIELDS: schema.Fields = {"pyz_b64": schema.word(8 * 1024 * 1024), "install": INSTALL}
+FIELDS: schema.Fields = {
+    "pyz_b64": schema.word(8 * 1024 * 1024),
+    "install": INSTALL,
+    "sudo_user": schema.maybe(schema.pattern(re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,60}"), "a user's name")),
+}
+
+_SUDOERS_HEAD = (
+    "# ddtune: these logins may ask its helper, which takes no arguments; nothing else is allowed by this file.\n"
+)
 
 
 def install(request: dict[str, Any]) -> Answer:
@@ -56,6 +66,9 @@ def install(request: dict[str, Any]) -> Answer:
         if found and busy(from_json(found)):
             raise RefusalError("busy", f"a transaction of {unit} is running: the programs are not changed under it")
     files = _files(paths, target, pyz)
+    if wanted["sudo_user"]:
+        files[paths.sudoers] = (_sudoers(paths, wanted["sudo_user"]), 0o440)
+    _remember_folders(paths, files)
     for path, (data, mode) in files.items():
         make_dirs(os.path.dirname(path))
         store.atomic_write(path, data, mode)
@@ -66,19 +79,77 @@ def install(request: dict[str, Any]) -> Answer:
 
 
 def uninstall(host: Host, keep_helper: bool) -> list[str]:
-    """Removes the programs (all but the helper when told to) and their empty folders; answers what went."""
+    """Removes the programs and the folders that were made for them; answers what went.
+
+    With ``keep_helper`` the helper and its line of sudoers stay. What the helper itself needs goes last, so that a
+    removal that was cut off can be asked for again.
+    """
     paths, removed = host.paths, []
-    kept = {paths.helper} if keep_helper else set()
-    for path in (paths.ended_service, paths.rollback, paths.helper, paths.install, paths.pyz):
-        if path not in kept and os.path.exists(path):
-            store.remove(path)
-            removed.append(path)
-    for folder in (paths.lib, os.path.dirname(paths.lib), paths.state, paths.run):
+    made = _made(paths)
+    kept = {paths.helper, paths.sudoers} if keep_helper else set()
+    early = (paths.ended_service, paths.rollback, paths.sudoers, paths.helper)
+    removed += _remove(path for path in early if path not in kept and _is_ours(paths, path))
+    _reload(host)
+    folders = [paths.lib, os.path.dirname(paths.lib), paths.state, paths.run, *made]
+    removed += _remove((paths.install, paths.made, paths.pyz))
+    for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
             removed.append(folder)
-    _reload(host)
     return removed
+
+
+def by_hand(stays: Sequence[str]) -> str | None:
+    """The command of root's that takes away what another login had to leave."""
+    return f"rm {' '.join(map(shlex.quote, stays))}" if stays else None
+
+
+def _remove(paths: Iterable[str]) -> list[str]:
+    removed = []
+    for path in paths:
+        if os.path.lexists(path):
+            store.remove(path)
+            removed.append(path)
+    return removed
+
+
+def _is_ours(paths: Paths, path: str) -> bool:
+    if path != paths.sudoers:
+        return True
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        return file.read().startswith(_SUDOERS_HEAD)
+    return False
+
+
+def _sudoers(paths: Paths, user: str) -> bytes:
+    """The file that lets ``user``, and whom it let before, ask the helper. Raises ``RefusalError``."""
+    lines: list[str] = []
+    with contextlib.suppress(OSError, ValueError), open(paths.sudoers, encoding="utf-8") as file:
+        lines = [line for line in file.read().splitlines() if line and not line.startswith("#")]
+    if os.path.lexists(paths.sudoers) and not _is_ours(paths, paths.sudoers):
+        raise RefusalError("unknown", f"{paths.sudoers} is not ddtune's: move it away first")
+    lines = sorted({*lines, f'{user} ALL=(root) NOPASSWD: {paths.helper} ""'})
+    return (_SUDOERS_HEAD + "\n".join(lines) + "\n").encode()
+
+
+def _made(paths: Paths) -> list[str]:
+    """The folders outside our own that were made for the programs, the deepest first."""
+    with contextlib.suppress(OSError, ValueError), open(paths.made, encoding="utf-8") as file:
+        return sorted(file.read().splitlines(), key=len, reverse=True)
+    return []
+
+
+def _remember_folders(paths: Paths, files: Iterable[str]) -> None:
+    """Writes down the folders that are not there yet, before one of them is made."""
+    missing = set(_made(paths))
+    for path in files:
+        folder = os.path.dirname(path)
+        while len(folder) > len(paths.root) + 1 and not os.path.isdir(folder):
+            missing.add(folder)
+            folder = os.path.dirname(folder)
+    own = {paths.lib, os.path.dirname(paths.lib)}
+    make_dirs(paths.lib)
+    store.atomic_write(paths.made, "".join(f"{folder}\n" for folder in sorted(missing - own)).encode(), 0o644)
 
 
 def problems(paths: Paths) -> list[str]:
@@ -109,10 +180,31 @@ def _files(paths: Paths, target: Install, pyz: bytes) -> dict[str, tuple[bytes, 
     return {
         paths.pyz: (pyz, 0o644),
         paths.install: (json.dumps(constants, sort_keys=True, indent=1).encode() + b"\n", 0o644),
-        paths.helper: (f"#!/bin/sh\n{run} helper\n".encode(), 0o755),
+        paths.helper: (_helper(paths, run).encode(), 0o755),
         paths.rollback: (f"#!/bin/sh\n{run} rollback\n".encode(), 0o755),
         paths.ended_service: (drop_in.render_ended(target).encode(), 0o644),
     }
+
+
+def _helper(paths: Paths, run: str) -> str:
+    """The helper's text: where the programs are gone it says so, as it says everything."""
+    gone = {
+        "proto": PROTO,
+        "ok": False,
+        "cause": "not_adopted",
+        "message": "ddtune's programs were removed from this host: run its installer again",
+        "detail": {},
+    }
+    folders = " ".join(map(shlex.quote, (paths.lib, os.path.dirname(paths.lib))))
+    return (
+        "#!/bin/sh\n"
+        f"if [ ! -e {shlex.quote(paths.pyz)} ]; then\n"
+        f"  rmdir {folders} 2>/dev/null\n"
+        f"  echo {shlex.quote(json.dumps(gone))}\n"
+        "  exit 0\n"
+        "fi\n"
+        f"{run} helper\n"
+    )
 
 
 def _decoded(text: str) -> bytes:

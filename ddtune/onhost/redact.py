@@ -61,7 +61,24 @@ def redact_text(text: str) -> str:
 
 def redact_env(env: Mapping[str, str | None]) -> dict[str, str | None]:
     """``env`` with the values of names that speak of a secret hidden."""
-    return {name: HIDDEN if value and _SECRET_NAME.search(name) else value for name, value in env.items()}
+    return {name: HIDDEN if value and is_secret(name) else value for name, value in env.items()}
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable's name speaks of a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def key_values(argv: Sequence[str]) -> list[str]:
+    """The values of the key flags in ``argv``."""
+    found: list[str] = []
+
+    def remember(_flag: str, value: str) -> str:
+        found.append(value)
+        return value
+
+    _replaced(argv, remember)
+    return found
 
 
 def _name(flag: str) -> str:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from . import build_probe, clock, flag_check, programs, schema, store
+from . import build_probe, clock, flag_check, programs, releases, schema, store
 from .as_user import RunError
 from .context import Answer, Host, RefusalError
-from .paths import PROTO
+from .paths import PROTO, UnitPaths
 from .unit import SystemctlError
 
 NOTHING: schema.Fields = {}
@@ -63,7 +63,21 @@ def probe_build(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
         # A cache that cannot be kept costs seconds the next time, nothing else.
         with contextlib.suppress(OSError, store.DiskFull):
             store.write_json(cache_file, found)
+            _note_build(paths, found["build"])
     return {name: found[name] for name in ("flags", "version", "build", "help_rc", "seconds")}
+
+
+def _note_build(paths: UnitPaths, build: str) -> None:
+    """Keeps which build is installed: what was judged on another one is unproven from here on."""
+    site = store.read_json(paths.site)
+    if site is None or site.get("build") in (None, build):
+        return
+    with store.locked(paths):
+        site = store.read_json(paths.site) or {}
+        text = f"the engine's package was changed from {site.get('build')} to {build}"
+        event = {"op": None, "event": "engine_changed", "outcome": None, "cause": None, "owner": None, "text": text}
+        releases.add_history(paths, {**event, "to": {}})
+        store.write_json(paths.site, {**site, "build": build, "build_before": site.get("build")})
 
 
 def check_flags(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import schema
+from . import pins, schema
 from .api import ApiError, read_key
 from .as_user import RunError, run_as
 from .context import Answer, Host, RefusalError
@@ -20,7 +20,7 @@ LOAD: schema.Fields = {
     "timeout_s": schema.number(0.1, 86400),
     "deadline_s": schema.number(0.1, 86400),
     "stop_on_error": schema.maybe(schema.flag, False),
-    "api_port": schema.maybe(schema.integer(1, 65535), 30000),
+    "api_port": schema.maybe(schema.integer(1, 65535)),
     "api_key_file": schema.maybe(schema.path),
 }
 
@@ -28,13 +28,14 @@ LOAD: schema.Fields = {
 def load(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Sends ``requests`` and answers ``{"answers", "seconds"}``; refused as busy while another load is sent."""
     process = host.running(unit)
+    port, key_file = pins.api_of(host, unit, fields["api_port"], fields["api_key_file"])
     try:
-        key = read_key(fields["api_key_file"], process.argv if process else ())
+        key = read_key(key_file, process.argv if process else ())
     except ApiError as error:
         raise RefusalError("unknown", str(error)) from None
     order = {name: value for name, value in fields.items() if name != "api_key_file"}
     # On standard input, for a command line is for all to read.
-    order.update(api_key=key, root=host.install.root)
+    order.update(api_port=port, api_key=key, root=host.install.root)
     user = host.systemctl.show(unit, "User").get("User")
     command = [host.install.python, "-I", host.install.pyz, "load"]
     limit_s = fields["deadline_s"] + _SLACK_S

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import release_rules, releases, schema, store
 from .context import Answer, Host, RefusalError, group_id
-from .verbs_read import read_base
+from .verbs_read import matching, read_base
 
 RELEASE = schema.record(
     {
@@ -31,6 +31,11 @@ META = schema.record(
 )
 
 PUT_RELEASE: schema.Fields = {"release": RELEASE, "meta": schema.maybe(META, {})}
+JUDGED: schema.Fields = {
+    "ok": schema.flag,
+    "text": schema.cleaned(1000),
+    "owner": schema.maybe(schema.OWNER, {}),
+}
 RECORD: schema.Fields = {"entry": schema.document(64 * 1024)}
 
 
@@ -57,3 +62,16 @@ def record(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     paths = host.adopted(unit)
     with store.locked(paths):
         return {"added": releases.add_envelope(paths, fields["entry"])}
+
+
+def judged(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Notes that what runs was judged in place, on this boot and this engine."""
+    paths = host.adopted(unit)
+    process = host.running(unit)
+    sha = matching(paths, process)[0] if process else None
+    outcome = "passed" if fields["ok"] else "failed"
+    event = {"op": None, "event": "judged", "outcome": outcome, "cause": None, "owner": fields["owner"]}
+    with store.locked(paths):
+        to = {"profile": releases.profile(paths, sha), "release": sha}
+        releases.add_history(paths, {**event, "to": to, "text": fields["text"]})
+    return {}

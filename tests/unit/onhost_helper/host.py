@@ -128,12 +128,12 @@ class Host:
         assert not answer["ok"], answer
         return answer["cause"], answer["message"]
 
-    def adopted(self, *flags: str) -> str:
+    def adopted(self, *flags: str, **fields: Any) -> str:
         """Installs, starts and adopts the service; the name of its release."""
         self.install()
         self.write_unit(*flags)
         self.start()
-        return str(self.ok("adopt", profile="adopted", owner=OWNER)["release"])
+        return str(self.ok("adopt", profile="adopted", owner=OWNER, **fields)["release"])
 
     def put(self, *more: str, env: dict[str, str] | None = None, profile: str = "b16") -> str:
         """A release with more flags than the base."""

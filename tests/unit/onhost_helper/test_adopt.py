@@ -35,7 +35,7 @@ def test_installing_writes_the_programs_for_all_to_read_and_nobody_to_change(hos
     lib = host.file("usr/local/lib/ddtune/1")
     assert (lib / "ddtune-onhost.pyz").read_bytes() == bundle.pyz()
     assert json.loads((lib / "install.json").read_text()) == host.constants
-    assert [mode(path) for path in (lib, *sorted(lib.iterdir()))] == [0o755, 0o644, 0o644]
+    assert [mode(path) for path in (lib, *sorted(lib.iterdir()))] == [0o755, 0o644, 0o644, 0o644]
     assert mode(host.file("usr/local/libexec/ddtune-host")) == 0o755
     assert mode(host.file("usr/local/sbin/ddtune-rollback")) == 0o755
     assert "become" not in host.file("etc/systemd/system/ddtune-ended@.service").read_text()
@@ -90,6 +90,7 @@ def test_adopting_keeps_what_runs_and_restarts_nothing(host: Host) -> None:
     assert state["adopted"] is True
     assert {**state["site"], "at": 0} == {
         **site, "at": 0, "profile": "b8-nvls", "user": "", "group": "", "tp_size": 2, "stop_timeout_s": 45,
+        "api_port": host.port, "api_key_file": None, "drill": "next",
     }  # fmt: skip
     assert state["stable"]["profile"] == "b8-nvls"
     assert [line["event"] for line in state["history"]] == ["adopted"]
@@ -110,9 +111,12 @@ def test_the_next_start_after_adoption_runs_the_same_engine(host: Host) -> None:
     assert host.ok("inspect")["release_env_ok"] is True
 
 
-def test_adopting_twice_is_refused(host: Host) -> None:
-    host.adopted()
-    assert host.refused("adopt") == ("unknown", f"{UNIT} is under ddtune already")
+def test_adopting_twice_changes_nothing(host: Host) -> None:
+    sha = host.adopted()
+    before = everything(host)
+    answer = host.ok("adopt", profile="another", owner=OWNER)
+    assert (answer["already"], answer["release"], answer["site"]["profile"]) == (True, sha, "adopted")
+    assert everything(host) == before
 
 
 @pytest.mark.parametrize("step", ["fail-daemon-reload", "ignore-reload"])
@@ -211,7 +215,18 @@ def test_unadopting_can_leave_the_helper(host: Host) -> None:
     answer = host.ok("unadopt", programs=True, keep_helper=True)
     helper = host.file("usr/local/libexec/ddtune-host")
     assert answer["stays"] == [str(helper)]
+    assert answer["by_hand"] == f"rm {helper}"
     assert [path for path in host.file("usr").rglob("*") if path.is_file()] == [helper]
+    assert host.refused("unadopt") == (
+        "not_adopted",
+        "ddtune's programs were removed from this host: run its installer again",
+    )
+
+
+def test_unadopting_again_finds_nothing_to_do(host: Host) -> None:
+    host.adopted()
+    host.ok("unadopt")
+    assert host.ok("unadopt")["removed"] == []
 
 
 def test_unadopting_says_when_the_next_start_runs_something_else(host: Host) -> None:
@@ -220,7 +235,6 @@ def test_unadopting_says_when_the_next_start_runs_something_else(host: Host) -> 
     answer = host.ok("unadopt")
     assert answer["next_start"]["differs"] is True
     assert "--speculative-ddtree-budget 4" in answer["next_start"]["command"]
-    assert host.refused("unadopt")[0] == "not_adopted"
 
 
 def test_the_build_is_asked_for_once(host: Host) -> None:

@@ -65,7 +65,7 @@ def test_the_hosts_own_hook_runs_first(host: Host) -> None:
 def test_the_key_of_a_file_reaches_the_engine_and_no_answer(host: Host) -> None:
     secret = host.root / "key"
     secret.write_text("sk-9\n")
-    host.adopted()
+    host.adopted(api_key_file=str(secret))
     order = {"api_port": host.port, "api_key_file": str(secret), "concurrency": 1, "timeout_s": 5, "deadline_s": 5}
     request = {"id": "a", "path": "/generate", "body": {"text": "hello"}, "timeout_s": 5}
     answer = host.ok("load", requests=[request], **order)
@@ -73,3 +73,30 @@ def test_the_key_of_a_file_reaches_the_engine_and_no_answer(host: Host) -> None:
     assert "sk-9" not in json.dumps(answer)
     assert "sk-9" not in (host.root / "systemd/calls").read_text()
     assert engine(host, "/seen")["post_authorization"] == ["Bearer sk-9"]
+
+
+def test_port_and_key_file_are_those_of_the_adoption(host: Host) -> None:
+    """Whoever may call the helper can have root neither read another file nor send a key elsewhere."""
+    secret, other = host.root / "key", host.root / "other"
+    secret.write_text("sk-9\n")
+    other.write_text("not-yours\n")
+    host.adopted(api_key_file=str(secret))
+    order = {"api_port": 1, "api_key_file": str(other), "concurrency": 1, "timeout_s": 5, "deadline_s": 5}
+    request = {"id": "a", "path": "/generate", "body": {"text": "hello"}, "timeout_s": 5}
+    host.ok("load", requests=[request], **order)
+    assert engine(host, "/seen")["post_authorization"] == ["Bearer sk-9"]
+    txn = host.arm(str(host.ok("state")["stable"]["release"]), kind="restart", **order_of(order))["txn"]
+    assert (txn["api_port"], txn["api_key_file"]) == (host.port, str(secret))
+
+
+def order_of(order: dict[str, Any]) -> dict[str, Any]:
+    return {name: order[name] for name in ("api_port", "api_key_file")}
+
+
+def test_before_the_adoption_only_the_engines_own_port_is_used(host: Host) -> None:
+    host.install()
+    host.write_unit()
+    host.start()
+    order = {"concurrency": 1, "timeout_s": 5, "deadline_s": 5, "requests": []}
+    assert f"listens on port {host.port}, not on 1" in host.refused("load", api_port=1, **order)[1]
+    host.ok("load", **order)

@@ -155,19 +155,33 @@ def show(command: str) -> str:
     ],
 )
 def test_the_command_on_disk_and_the_running_one_are_compared(command: str, argv: list[str], same: bool) -> None:
-    found = adopt_checks.differs(show(command), argv, {"PORT": "1", "MORE": " --a  b "})
-    assert (found is None) is same
+    assert adopt_checks.same_command(show(command), argv, {"PORT": "1", "MORE": " --a  b "}) is same
 
 
 def test_a_script_is_compared_without_its_interpreter(tmp_path: Path) -> None:
     script = tmp_path / "sglang"
     script.write_text(f"#!{PY}\n")
-    assert adopt_checks.differs(show(f"{script} serve"), [PY, str(script), "serve"], {}) is None
-    assert adopt_checks.differs(show(f"{script} serve"), [PY, "-u", str(script), "serve"], {}) is None
+    assert adopt_checks.same_command(show(f"{script} serve"), [PY, str(script), "serve"], {})
+    assert adopt_checks.same_command(show(f"{script} serve"), [PY, "-u", str(script), "serve"], {})
+    assert adopt_checks.same_command(show(f"{script} serve --port 2"), [PY, str(script), "serve"], {}) is False
+
+
+@pytest.mark.parametrize(
+    "command", ["/opt/run-sglang 8", "/bin/bash /opt/run.sh", f"/usr/bin/numactl --interleave=all {' '.join(ENGINE)}"]
+)
+def test_of_a_wrapper_the_text_does_not_tell(command: str) -> None:
+    assert adopt_checks.same_command(show(command), ENGINE, {}) is None
+
+
+def test_a_variable_is_split_as_systemd_splits_it() -> None:
+    """K5-08: quotes in a value are systemd's, and what the process got is what counts."""
+    args = '--model-loader-extra-config {"enable_multithread_load": true} --served-model-name a'
+    got = ["--model-loader-extra-config", "{enable_multithread_load:", "true}", "--served-model-name", "a"]
+    assert adopt_checks.same_command(show(f"{' '.join(ENGINE)} $SGL_ARGS"), [*ENGINE, *got], {"SGL_ARGS": args})
 
 
 def test_a_difference_is_shown_without_keys() -> None:
-    found = adopt_checks.differs(show(f"{PY} -m x --api-key sk-1"), [PY, "-m", "x", "--api-key", "sk-2"], {})
+    found = adopt_checks.both(show(f"{PY} -m x --api-key sk-1"), [PY, "-m", "x", "--api-key", "sk-2"])
     assert found == (f"{PY} -m x --api-key @API_KEY@", f"{PY} -m x --api-key @API_KEY@")
 
 

@@ -15,7 +15,7 @@ from tests.unit.onhost_helper.host import UNIT, Host
 
 SHA = "0" * 64
 OP = "20261129185959-abc"
-ANSWERS_FOR_ANY = {"hello", "adopt", "unadopt", "state", "inspect", "probe_build", "load"}
+ANSWERS_FOR_ANY = {"hello", "adopt", "can_adopt", "unadopt", "state", "inspect", "probe_build", "load"}
 
 
 def hostile() -> dict[str, bytes]:
@@ -191,6 +191,8 @@ def test_verbs_need_an_adopted_service(installed: Host, verb: str) -> None:
         "base": {},
         "abort": {},
         "check_flags": {"argv": []},
+        "judged": {"ok": True, "text": "x"},
+        "evidence": {"op": OP},
     }
     answer = installed.arm(SHA) if verb == "arm" else installed.call(verb, **order.get(verb, {"op": OP}))
     assert (answer["ok"], answer["cause"]) == (False, "not_adopted")

@@ -136,8 +136,11 @@ def test_a_broken_stable_is_drift_and_an_unknown_candidate_is_refused(host: Host
 
 
 def test_a_key_that_cannot_be_read_refuses_before_anything_begins(host: Host) -> None:
-    stable = host.adopted()
-    answer = host.arm(stable, kind="restart", api_key_file=f"{host.root}/no-key")
+    key = host.root / "no-key"
+    key.write_text("sk-9\n")
+    stable = host.adopted(api_key_file=str(key))
+    key.unlink()
+    answer = host.arm(stable, kind="restart")
     assert answer["message"] == f"the API key file {host.root}/no-key cannot be read: No such file or directory"
     assert host.ok("state")["txn"] is None
 

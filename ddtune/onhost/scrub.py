@@ -1,0 +1,57 @@
+"""Text of this host with neither keys nor users' words in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
+
+from .redact import HIDDEN, is_secret, key_values
+
+SHORTEST = 6
+"""Characters of a key that can be looked for by its value: a shorter one would be found in ordinary words."""
+
+_REQUEST = re.compile(
+    r"(GenerateReqInput\(|(?:Receive|Finish): obj=|(?:Chat)?CompletionRequest\("
+    r"|[\"'](?:messages|prompt|input_ids)[\"']\s*:)"
+)
+_BEARER = re.compile(r"(?i)(bearer\s+)[^\s\"',]+")
+LEFT_OUT = "[the rest of this line holds a request and was left out]"
+
+
+class Scrubber:
+    """Takes out of all that it is given the values in ``secrets`` and what engines log of requests; counts both."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        found = {secret for secret in secrets if secret}
+        self.too_short = sum(1 for secret in found if len(secret) < SHORTEST)
+        self._secrets = sorted((one for one in found if len(one) >= SHORTEST), key=len, reverse=True)
+        self.keys = 0
+        self.requests = 0
+
+    def text(self, text: str) -> str:
+        match = _REQUEST.search(text)
+        if match:
+            self.requests += 1
+            text = text[: match.end()] + LEFT_OUT
+        for secret in self._secrets:
+            self.keys += text.count(secret)
+            text = text.replace(secret, HIDDEN)
+        text, count = _BEARER.subn(rf"\1{HIDDEN}", text)
+        self.keys += count
+        return text
+
+    def all(self, value: Any) -> Any:
+        """``value`` with every string in it scrubbed."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {str(key): self.all(one) for key, one in value.items()}
+        return [self.all(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def secrets_of(argvs: Iterable[Iterable[str]], envs: Iterable[Mapping[str, str]], key: Optional[str]) -> set[str]:
+    """The values that must not leave the host: keys on command lines, secret variables, the API key itself."""
+    found = {value for argv in argvs for value in key_values(list(argv))}
+    found |= {value for env in envs for name, value in env.items() if is_secret(name) and value}
+    return found | ({key} if key else set())
