@@ -1,0 +1,151 @@
+"""Runs the fast scenarios, or all with ``--faults`` or by name, and writes the table of a whole run."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults import broken, rows
+from tests.faults.gold import GOLD
+from tests.faults.rows import Row
+from tests.faults.site import Site, adopted
+
+ROWS = pytest.StashKey[dict[int, Row]]()
+KINDS = ("real", "injected", "sim")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--faults", action="store_true", help="all fault scenarios, and write docs/faults.md")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: a fault scenario that only `make faults` runs")
+    config.addinivalue_line("markers", "injected: the fault stands in for one that cannot be made here")
+    config.addinivalue_line("markers", "sim: the simulated engine itself misbehaves")
+    config.stash[ROWS] = {}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    mine = [item for item in items if here in item.path.parents]
+    for item in mine:
+        item.add_marker(pytest.mark.e2e)
+    if config.getoption("--faults") or any(str(here.name) in arg for arg in config.args if "::" in arg):
+        return
+    slow = [item for item in mine if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
+
+
+def _number(item: pytest.Item) -> int | None:
+    found = re.match(r"test_(\d\d)_", item.name)
+    return int(found[1]) if found else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    row = item.config.stash[ROWS].get(_number(item) or 0)
+    if row is not None and Path(__file__).parent in item.path.parents:
+        if report.failed:
+            row.ok = False
+        elif report.when == "call" and row.ok is None:
+            row.ok = report.passed
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    found = config.stash[ROWS]
+    if not found or not config.getoption("--faults"):
+        return
+    broke = ",".join(broken.asked())
+    if broke:
+        rows.write(found, config.rootpath / f"build/faults-{broke}.md")
+    elif set(found) == set(GOLD):
+        rows.write(found, config.rootpath / "docs/faults.md")
+    else:
+        rows.write(found, config.rootpath / "build/faults-part.md")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    found = config.stash[ROWS]
+    if found:
+        terminalreporter.section("faults")
+        for number in sorted(found):
+            terminalreporter.write_line(found[number].line())
+
+
+class Sites:
+    """The session's site, made anew when a test has left it unsound."""
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
+        self._stack = contextlib.ExitStack()
+        self._site: Site | None = None
+
+    def get(self) -> Site:
+        if self._site is not None and not self._site.sound():
+            self.close()
+        if self._site is None:
+            self._site = self._stack.enter_context(adopted(self._factory.mktemp("site")))
+        return self._site
+
+    def close(self) -> None:
+        self._site = None
+        self._stack.close()
+
+
+@pytest.fixture(scope="session")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+    sites = Sites(tmp_path_factory)
+    yield sites
+    sites.close()
+
+
+def _row(node: pytest.Item) -> Row | None:
+    number = _number(node)
+    kind = next((kind for kind in KINDS if node.get_closest_marker(kind)), "real")
+    return None if number is None else node.config.stash[ROWS].setdefault(number, Row(number, kind))
+
+
+@pytest.fixture
+def row(request: pytest.FixtureRequest) -> Row:
+    """The scenario's line of the table."""
+    row = _row(request.node)
+    assert row is not None, "the test has no number"
+    return row
+
+
+@pytest.fixture
+def site(sites: Sites, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A sound site; what it shows at the end goes into the row, if the test has one."""
+    with _watched(sites.get(), request.node) as site:
+        yield site
+
+
+@pytest.fixture
+def own_site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A site for one test alone, to be rebooted or ruined."""
+    with adopted(tmp_path) as site, _watched(site, request.node):
+        yield site
+
+
+@contextlib.contextmanager
+def _watched(site: Site, node: pytest.Item) -> Iterator[Site]:
+    site.begin()
+    yield site
+    if row := _row(node):
+        for text in _looked(site):
+            row.note(text)
+
+
+def _looked(site: Site) -> list[str]:
+    try:
+        return site.look()
+    except Exception as error:  # noqa: BLE001 (a broken site must still get its row)
+        return [f"cannot be read: {error}"[:120]]
