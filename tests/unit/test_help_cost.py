@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+# What the console script does.
+SCRIPT = "import sys; from ddtune.cli.main import main; sys.argv[0] = 'ddtune'; sys.exit(main())"
 LARGE = ("textual", "asyncssh", "pydantic", "httpx", "cryptography", "prometheus_client")
 
 
 def test_help_imports_no_large_library() -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "ddtune.cli.main", "--help"],
+        [sys.executable, "-X", "importtime", "-c", SCRIPT, "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -27,14 +28,14 @@ def test_help_imports_no_large_library() -> None:
 
 
 def test_help_costs_at_most_five_bare_interpreters() -> None:
-    """Pairs of runs, one behind the other, so that a busy machine slows both."""
+    """The fastest of many runs of each, taken in turns: what else this machine does only ever adds."""
 
     def seconds(*args: str) -> float:
         began = time.perf_counter()
         subprocess.run([sys.executable, *args], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
         return time.perf_counter() - began
 
-    seconds("-m", "ddtune.cli.main", "--help")
-    ratios = [seconds("-m", "ddtune.cli.main", "--help") / seconds("-c", "pass") for _ in range(9)]
-    print(f"--help costs {statistics.median(ratios):.1f} bare interpreters")
-    assert statistics.median(ratios) <= 5
+    runs = [(seconds("-c", SCRIPT, "--help"), seconds("-c", "pass")) for _ in range(15)]
+    ratio = min(run[0] for run in runs) / min(run[1] for run in runs)
+    print(f"--help costs {ratio:.1f} bare interpreters")
+    assert ratio <= 5
