@@ -24,10 +24,11 @@ _SECONDARY_LIMIT = 4
 _RANKS_LIMIT = 16
 
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
-_SECONDARY = re.compile(
+SECONDARY = re.compile(
     r"gloo/|Connection (?:closed|reset) by peer|[Bb]roken pipe|ConnectionResetError|ncclRemoteError|EOFError"
     r"|SIGQUIT|sigquit|crashed with exit code|Logging error|Pyspy failed"
 )
+"""What is printed because something else broke before."""
 _SUBPROCESS = re.compile(r"^Subprocess scheduler_(\d+) ")
 _READY = re.compile(r"^The server is fired up")
 _REPLAY = re.compile(r"graph\w*\.py.*\breplay\b|\breplay\b.*graph|\.replay\(")
@@ -127,7 +128,7 @@ def _reason(unit: Sequence[LogLine], place: int, cause: str) -> list[LogLine]:
         return []
     for back in range(max(0, place - 200), place):
         body = body_of(unit[back])
-        if _EXCEPTION.search(body) and not _SECONDARY.search(body):
+        if _EXCEPTION.search(body) and not SECONDARY.search(body):
             return [unit[back]]
     return []
 
@@ -136,7 +137,7 @@ def _secondary(unit: Sequence[LogLine], place: int) -> list[LogLine]:
     after = (
         line
         for line in unit[place + 1 :]
-        if line.fatal or _SECONDARY.search(line.text) or (ends.is_systemds(line) and ends.CONSEQUENCE.search(line.text))
+        if line.fatal or SECONDARY.search(line.text) or (ends.is_systemds(line) and ends.CONSEQUENCE.search(line.text))
     )
     return [line for line, _ in zip(after, range(_SECONDARY_LIMIT), strict=False)]
 

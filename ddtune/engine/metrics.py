@@ -15,35 +15,53 @@ __all__ = ["parse", "quantile", "reading"]
 _ACCEPT_FLOOR = 0.95
 
 
-def reading(prev: Scrape | None, now: Scrape, clock_scale: float = 1.0, loads: Loads | None = None) -> EngineReading:
-    """One reading. ``prev`` is an earlier scrape of the same engine, for rates; ``loads`` fills what metrics lack.
+# What keeps its last value when nothing runs.
+_HELD = ("cache_hit",)
+
+
+def reading(
+    prev: Scrape | None,
+    now: Scrape,
+    clock_scale: float = 1.0,
+    loads: Loads | None = None,
+    log: EngineReading | None = None,
+) -> EngineReading:
+    """One reading. ``prev`` is an earlier scrape of the same engine, for rates; ``loads`` and then ``log``, what the
+    engine's log says, fill what metrics lack.
 
     ``clock_scale`` is how many of the engine's seconds pass in one of ours: counters advance on our clock, gauges are
     on the engine's own. A counter that went back means a restart, and its rate is not taken from it.
     """
     if prev is not None and (now.at <= prev.at or _restarted(prev, now)):
         prev = None
-    running = _first(_whole(now.total("num_running_reqs")), loads.running if loads else None)
+    log = log or EngineReading(now.at)
+    running = _first(_whole(now.total("num_running_reqs")), loads.running if loads else None, log.running)
+    length, source = _accept_length(prev, now, running, log)
+    cache_hit = _first(now.mean("cache_hit_rate"), loads.cache_hit if loads else None)
+    active = list(now.series("http_requests_active", method="POST"))
     return EngineReading(
         at=now.at,
-        tokens_per_s=_tokens_per_s(prev, now, clock_scale, running, loads),
-        accept_length=_accept_length(prev, now, running),
+        tokens_per_s=_first(_tokens_per_s(prev, now, clock_scale, running, loads), log.tokens_per_s),
+        accept_length=length,
+        accept_source=source,
         running=running,
-        queued=_first(_whole(now.total("num_queue_reqs")), loads.queued if loads else None),
+        waiting=_whole(math.fsum(sample.value for sample in active)) if active else None,
+        frozen=() if running or cache_hit is None else _HELD,
+        queued=_first(_whole(now.total("num_queue_reqs")), loads.queued if loads else None, log.queued),
         max_running=loads.max_running if loads else None,
-        kv_usage=_first(now.largest("token_usage"), loads.kv_usage if loads else None),
-        cache_hit=_first(now.mean("cache_hit_rate"), loads.cache_hit if loads else None),
+        kv_usage=_first(now.largest("token_usage"), loads.kv_usage if loads else None, log.kv_usage),
+        cache_hit=cache_hit,
         ttft_p50_s=_percentile(prev, now, "time_to_first_token_seconds", 0.50),
         ttft_p95_s=_percentile(prev, now, "time_to_first_token_seconds", 0.95),
         itl_p50_s=_percentile(prev, now, "inter_token_latency_seconds", 0.50),
         itl_p95_s=_percentile(prev, now, "inter_token_latency_seconds", 0.95),
-        graphs_in_use=_graphs_in_use(prev, now),
+        graphs_in_use=_first(_graphs_in_use(prev, now), log.graphs_in_use),
         requests_total=now.total("num_requests_total"),
         generation_tokens_total=now.total("generation_tokens_total"),
     )
 
 
-_N = TypeVar("_N", int, float)
+_N = TypeVar("_N", int, float, bool)
 
 
 def _first(*values: _N | None) -> _N | None:
@@ -83,19 +101,24 @@ def _tokens_per_s(
     return _first(now.total("gen_throughput"), loads.tokens_per_s if loads else None)
 
 
-def _accept_length(prev: Scrape | None, now: Scrape, running: int | None) -> float | None:
+def _accept_length(
+    prev: Scrape | None, now: Scrape, running: int | None, log: EngineReading
+) -> tuple[float | None, str | None]:
+    """The length and where it is from. A gauge of 0 means that nothing was drafted, and so nothing was refused."""
     drafts = now.largest("spec_num_draft_tokens")
-    gauge = now.series("spec_accept_length")
-    lengths = [sample.value for sample in gauge if sample.value > 0]
-    speculates = drafts > 0 if drafts is not None else bool(lengths)
-    if not speculates:
-        return None
+    lengths = [sample.value for sample in now.series("spec_accept_length") if sample.value > 0]
+    if drafts == 0:
+        return None, None
     tokens, calls = _delta(prev, now, "generation_tokens_total"), _delta(prev, now, "spec_verify_calls_total")
-    if tokens and calls:
+    if (drafts or lengths) and tokens and calls:
         length = tokens / calls
         if length >= _ACCEPT_FLOOR:
-            return length
-    return sum(lengths) / len(lengths) if lengths and running else None
+            return length, "counters"
+    if lengths and running:
+        return sum(lengths) / len(lengths), "gauge"
+    if running != 0 and log.accept_length is not None:
+        return log.accept_length, "log"
+    return None, None
 
 
 def _graphs_in_use(prev: Scrape | None, now: Scrape) -> bool | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ddtune.engine.ends import CONSEQUENCE
+from ddtune.engine.incidents import SECONDARY
 from ddtune.engine.log import parse, sanitise
 from ddtune.engine.model import Incident, LogLine
 from ddtune.engine.phases import Start
@@ -50,7 +51,12 @@ def judged(state: State) -> State:
     found = fault(state)
     if found is None:
         return state
-    others = tuple(one for one in state.incidents if not _same(one, found, run_began(state)))
+    begin = run_began(state)
+    known = next((one for one in state.incidents if _same(one, found, begin)), None)
+    if known is not None and known.profile is not None:
+        # The next run may already be known to be another profile's.
+        found = replace(found, profile=known.profile, changed=known.changed)
+    others = tuple(one for one in state.incidents if not _same(one, found, begin))
     return replace(state, incidents=(*others, found)[-INCIDENTS_KEPT:])
 
 
@@ -103,8 +109,10 @@ def _kept(lines: tuple[LogLine, ...], line: LogLine) -> tuple[LogLine, ...]:
 
 def _tells(line: LogLine) -> bool:
     """Whether the line may change what is known of a fault."""
+    if line.severity == "error" or line.fatal is not None or line.source == "kernel":
+        return True
     ended = line.pid in (_SYSTEMD, None) and CONSEQUENCE.search(line.text) is not None
-    return line.severity == "error" or line.fatal is not None or line.source == "kernel" or ended
+    return ended or SECONDARY.search(line.text) is not None
 
 
 def _same(known: Incident, found: Incident, begin: float | None) -> bool:

@@ -19,6 +19,9 @@ XID_HARDWARE = frozenset(
     (46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 171, 172, *range(144, 151))
 )
 XID_REBOOT = frozenset((79,))
+# NVLink 5 uses one number for both, and says which.
+_NVLINK5 = frozenset(range(144, 151))
+_NONFATAL = re.compile(r"\bNon-?fatal\b", re.IGNORECASE)
 # 154 carries the driver's own word for what to do; these words ask for nothing.
 _NOTHING = re.compile(r"\(None\)\s*\Z")
 
@@ -83,6 +86,8 @@ def xid(entry: Entry) -> Match | None:
     said = evidence(entry)
     if number == 154 and not _NOTHING.search(rest):
         return Match("xid_hardware", said, f"GPU {pci} reports Xid 154{rest.rstrip()}: do what it asks for", pid)
+    if number in _NVLINK5 and _NONFATAL.search(rest):
+        return None
     if number in XID_REBOOT:
         return Match("gpu_lost", said, f"GPU {pci} has fallen off the bus (Xid {number}): restart the host", pid)
     if number in XID_HARDWARE:

@@ -1,0 +1,38 @@
+"""The Xid table of this side and the guard's small one on the host say the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddtune.gpu.catalogue import edition, meaning, numbers
+from ddtune.gpu.xid import Xids
+from ddtune.onhost.fatal import XID_APP, XID_HARDWARE, XID_REBOOT, xid
+from ddtune.onhost.journal import Entry
+
+LINES = [
+    "NVRM: Xid (PCI:0000:1b:00): 31, pid=42, name=python3, MMU Fault",
+    "NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.",
+    "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00",
+    "NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x0)",
+    "NVRM: Xid (PCI:0000:1b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+    "NVRM: Xid (PCI:0000:1b:00): 154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x0 (None)",
+    "NVRM: Xid (PCI:0000:1b:00): 45, pid=9, Ch 00000001",
+    "NVRM: Xid (PCI:0000:1b:00): 63, Row Remapper: New row marked for remapping",
+    "NVRM: Xid (PCI:0000:1b:00): 999, something new",
+]
+
+
+def test_the_two_tables_blame_alike() -> None:
+    blamed = {blames: {number for number, said in numbers().items() if said == blames} for blames in numbers().values()}
+    assert blamed["profile"] == XID_APP
+    assert blamed["hardware"] == XID_HARDWARE
+    assert {number for number in XID_HARDWARE if meaning(number).action == "restart the host"} == XID_REBOOT
+    assert "2025" in edition()
+
+
+@pytest.mark.parametrize("text", LINES)
+def test_the_two_read_a_line_alike(text: str) -> None:
+    (event,) = Xids().after_line(1.0, text).events
+    match = xid(Entry(1.0, "kernel", text, None, None, None))
+    wanted = {"profile": ("xid_app",), "hardware": ("xid_hardware", "gpu_lost")}.get(event.blames)
+    assert (match.cause in wanted) if match and wanted else (match is None and wanted is None)
