@@ -31,20 +31,19 @@ class Key:
         self._argv = argv
         self._note = Once(note)
 
-    def headers(self) -> dict[str, str]:
+    def headers(self) -> tuple[dict[str, str], bool]:
+        """What to send, and whether the command line that may hold the key was known."""
+        argv = self._argv()
         try:
-            key = read_key(self._key_file, self._argv())
-            return {"Authorization": f"Bearer {key}"} if key else {}
+            key = read_key(self._key_file, argv)
+            return {"Authorization": f"Bearer {key}"} if key else {}, bool(argv)
         except ApiError as error:
             self._note(f"{error}.")
-            return {}
+            return {}, bool(argv)
 
-    def refused(self) -> bool:
-        """The service did not take it. False when the command line that may hold it is yet to be read."""
-        if not self._argv():
-            return False
+    def refused(self) -> None:
+        """The service did not take what a known command line or file gave."""
         self._note("the service wants an API key: set api_key_file to a file that this login can read.")
-        return True
 
 
 class Once:
@@ -115,9 +114,9 @@ class Api:
 
     def _loads(self) -> list[dict[str, Any]]:
         while self._loads_at and time.monotonic() >= self._loads_after:
-            path = self._loads_at[0]
+            path, (headers, known) = self._loads_at[0], self._key.headers()
             try:
-                status, body = self._connection.get(path, self._key.headers(), _LIMIT_S)
+                status, body = self._connection.get(path, headers, _LIMIT_S)
             except (NoAnswerError, CutError):
                 # It may hang until the first request, and then says nothing of the service's health.
                 self._loads_after = time.monotonic() + _LATER_S
@@ -125,8 +124,11 @@ class Api:
             if status == 404:
                 self._loads_at.pop(0)
                 continue
-            if status in (401, 403) and not self._key.refused():
-                self._asked_at = 0.0
+            if status in (401, 403):
+                if known:
+                    self._key.refused()
+                else:
+                    self._asked_at = 0.0  # The key may stand in a command line that is yet to be read.
             loads = _json(body) if status == 200 else None
             return [{"t": "loads", "at": clock.wall(), "body": loads}] if isinstance(loads, (dict, list)) else []
         return []
@@ -161,7 +163,7 @@ class Info:
         self._after = time.monotonic() + _LATER_S
         try:
             for path in _INFO:
-                status, body = self._connection.get(path, self._key.headers(), _INFO_LIMIT_S)
+                status, body = self._connection.get(path, self._key.headers()[0], _INFO_LIMIT_S)
                 if status != 404:
                     break
         except (NoAnswerError, CutError):
