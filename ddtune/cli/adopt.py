@@ -3,82 +3,230 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ddtune.cli import report
 from ddtune.cli.hosts import reached
-from ddtune.cli.live import read_once
+from ddtune.config.model import HostConfig
+
+if TYPE_CHECKING:
+    from ddtune.rollout.adopt import Adoption
+    from ddtune.rollout.model import Outcome
 
 
 @click.command()
 @click.argument("host")
 @click.option("--force", is_flag=True, help="Adopt a service that does not pass the gate in place; it stands unproven.")
+@click.option(
+    "--drill",
+    type=click.Choice(["now", "next"]),
+    default="next",
+    show_default=True,
+    help="When the launcher is proven by a restart: now and gated, or at the next one that happens anyway.",
+)
+@click.option("--upgrade", is_flag=True, help="Only renew the programs on the host; restarts nothing.")
+@click.option(
+    "--print-installer", is_flag=True, help="Print the script that root runs where this login may not install."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def adopt(host: str, force: bool, as_json: bool) -> None:
-    """Put HOST's service under ddtune, once, as root. Restarts nothing.
+def adopt(host: str, force: bool, drill: str, upgrade: bool, print_installer: bool, as_json: bool) -> None:
+    """Put HOST's service under ddtune. Restarts nothing; safe to repeat.
 
     Installs the on-host programs, judges the running service in place, and makes what runs the stable release. The
-    service's next start goes through ddtune's launcher.
+    service's next start goes through ddtune's launcher. A login that is not root needs root once: print the installer,
+    read it, run it as root on the host, and adopt again.
     """
-    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
-    from ddtune.rollout.adopt import adopt as adopt_host
-    from ddtune.rollout.errors import Refused
-    from ddtune.rollout.outcome import check_json
+    with reached(host, as_json=as_json) as config, _errors(host, as_json=as_json):
+        if print_installer:
+            _print_installer(config, as_json=as_json)
+            return
+        from ddtune.rollout.adopt import adopt as adopt_host
 
-    with reached(host, as_json=as_json) as config:
-        snapshot = read_once(config, as_json=as_json)
-        unit = config.unit or snapshot.service.unit
-        if unit is None:
-            message = f"No running SGLang service was found on {host}: start it, or name it as {host}:UNIT."
-            report.fail(message, report.REFUSED, cause="unsupported_unit", as_json=as_json, host=host)
-        try:
-            done = asyncio.run(adopt_host(config, snapshot, unit, force=force))
-        except Refused as error:
-            report.fail(error.message, report.CHECK_FAILED, cause=error.cause, as_json=as_json, host=host)
-        except (HelperRefused, HelperFailed) as error:
-            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host)
-        except Unreachable as error:
-            report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=host)
+        done = asyncio.run(adopt_host(config, _snapshot, force=force, drill=drill, upgrade=upgrade))
+        if not as_json:
+            _say(done, host, upgrade=upgrade, drill=drill)
+        drilled = _drill(config, done, as_json=as_json) if drill == "now" and not upgrade else None
     if as_json:
-        report.print_json(
-            {
-                "proto": 1,
-                "host": host,
-                "simulated": config.simulated,
-                "unit": done.unit,
-                "profile": done.profile,
-                "release": done.release,
-                "axes": dict(done.axes),
-                "standing": done.standing,
-                "gate": {name: check_json(check) for name, check in done.report.checks.items()},
-                "draft": done.draft,
-            }
+        report.print_json({**_json(done, host, config), "drill": _drill_json(drill, drilled, host)})
+    if drilled is not None:
+        from ddtune.rollout.outcome import EXIT_CODES
+
+        raise SystemExit(EXIT_CODES[drilled.outcome])
+
+
+@contextmanager
+def _errors(host: str, *, as_json: bool) -> Iterator[None]:
+    """Each error as its sentence and exit code."""
+    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+    from ddtune.rollout.errors import Refused
+    from ddtune.rollout.units import Ambiguous
+
+    try:
+        yield
+    except Ambiguous as error:
+        report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=host)
+    except Refused as error:
+        code = report.REFUSED if error.cause in NOT_JUDGED else report.CHECK_FAILED
+        report.fail(error.message, code, cause=error.cause, as_json=as_json, host=host)
+    except HelperRefused as error:
+        if not as_json:
+            _show_difference(error.detail)
+        report.fail(
+            error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host, detail=dict(error.detail)
         )
+    except HelperFailed as error:
+        report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host)
+    except Unreachable as error:
+        report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=host)
+
+
+NOT_JUDGED = frozenset(("unsupported_unit", "read_only", "not_adopted", "drift", "busy", "unknown"))
+
+
+def _show_difference(detail: dict[str, Any]) -> None:
+    for name, words in (("on_disk", "the unit says"), ("running", "what runs  ")):
+        if detail.get(name):
+            click.echo(f"{words}: {report.clean(str(detail[name]))}", err=True)
+
+
+def _print_installer(config: HostConfig, *, as_json: bool) -> None:
+    from ddtune.host.connect import connect
+    from ddtune.live.target import target_of
+    from ddtune.rollout.install import constants
+    from ddtune.rollout.installer import script
+
+    async def login() -> str:
+        async with connect(target_of(config)) as conn:
+            return conn.user
+
+    text = script(config.name, asyncio.run(login()), constants(config))
+    if as_json:
+        report.print_json({"proto": 1, "host": config.name, "simulated": config.simulated, "installer": text})
+    else:
+        click.echo(text, nl=False)
+
+
+def _snapshot(config: HostConfig) -> Any:
+    from ddtune.cli.live import FIRST_READING_S, RATES_S, is_whole
+    from ddtune.live.hub import Hub
+    from ddtune.live.worker import Worker
+
+    with Worker() as worker:
+        hub = Hub(config, worker)
+        hub.start()
+        try:
+            return hub.wait(is_whole, FIRST_READING_S, RATES_S)
+        finally:
+            hub.stop()
+
+
+def _drill(config: HostConfig, done: Adoption, *, as_json: bool) -> Outcome:
+    """A gated restart of the same release: the first start through the launcher."""
+    from dataclasses import replace
+
+    from ddtune.cli.text import outcome_text, progress_text
+    from ddtune.live.worker import Worker
+    from ddtune.rollout.model import Progress
+    from ddtune.rollout.session import Session
+
+    config = replace(config, unit=done.unit, api_port=done.api_port or config.api_port)
+
+    def say(step: Progress) -> None:
+        click.echo(progress_text(step), err=as_json)
+
+    with Worker() as worker:
+        session = Session(config, worker)
+        try:
+            worker.submit(session.open()).result()
+            worker.submit(session.plan("restart")).result()
+            outcome = worker.submit(session.run(say)).result()
+        finally:
+            worker.submit(session.close()).result()
+    if not as_json:
+        click.echo(outcome_text(outcome))
+    return outcome
+
+
+def _drill_json(drill: str, outcome: Outcome | None, host: str) -> dict[str, Any]:
+    from ddtune.rollout.outcome import outcome_json
+
+    return {"when": drill, "outcome": None if outcome is None else outcome_json(outcome, host)}
+
+
+def _say(done: Adoption, host: str, *, upgrade: bool, drill: str) -> None:
+    unit = report.clean(done.unit)
+    if upgrade:
+        what = "new programs" if done.installed else "these programs already"
+        click.echo(f"{host} has {what}; nothing was restarted.")
         return
-    click.echo(f"{report.clean(done.unit)} on {host} is under ddtune; it stands {done.standing} as {done.profile}.")
-    click.echo("Nothing was restarted: its next start goes through ddtune's launcher.")
+    if done.already:
+        click.echo(f"{unit} on {host} is under ddtune already; it runs {done.profile} ({done.standing}).")
+    else:
+        click.echo(f"{unit} on {host} is under ddtune; it stands {done.standing} as {done.profile}.")
+        proven = "a gated restart proves it now" if drill == "now" else "the next one that happens anyway proves it"
+        click.echo(f"Nothing was restarted. From now on a start goes through ddtune's launcher: {proven}.")
+    for warning in done.warnings:
+        click.echo(f"Note: {report.clean(warning)}.")
     if done.draft:
         click.echo(f"No profile has these axes. Save this as a profile to switch back to it by name:\n\n{done.draft}")
+    if done.dialect_draft:
+        click.echo(
+            f"The build has more than the dialect {done.dialect} knows. To use it, save and edit this as a dialect:\n"
+        )
+        click.echo("\n".join(map(report.clean, done.dialect_draft.splitlines())))
+
+
+def _json(done: Adoption, host: str, config: HostConfig) -> dict[str, Any]:
+    from ddtune.rollout.outcome import check_json
+
+    return {
+        "proto": 1,
+        "host": host,
+        "simulated": config.simulated,
+        "unit": done.unit,
+        "already": done.already,
+        "installed": done.installed,
+        "profile": done.profile,
+        "release": done.release,
+        "axes": dict(done.axes),
+        "standing": done.standing,
+        "gate": {name: check_json(check) for name, check in done.report.checks.items()},
+        "draft": done.draft,
+        "dialect": done.dialect,
+        "dialect_draft": done.dialect_draft,
+        "warnings": list(done.warnings),
+        "api_port": done.api_port,
+    }
 
 
 @click.command()
 @click.argument("host")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def unadopt(host: str, as_json: bool) -> None:
-    """Take HOST's service out of ddtune. Restarts nothing; the next start is by its own unit file again."""
-    from ddtune.cli.helper import ask
-    from ddtune.rollout.transaction import owner
+    """Take HOST's service out of ddtune. Restarts nothing; the next start is by its own unit file again.
 
-    with reached(host, as_json=as_json) as config:
-        answer = ask(config, "unadopt", as_json=as_json, programs=True, owner=owner())
+    As root nothing of ddtune stays on the host. Another login leaves its helper and sudoers file, and is told the rm.
+    """
+    from ddtune.rollout.unadopt import unadopt as unadopt_host
+
+    with reached(host, as_json=as_json) as config, _errors(host, as_json=as_json):
+        answer = asyncio.run(unadopt_host(config))
     if as_json:
-        kept = {name: answer.get(name) for name in ("removed", "stays", "running", "next_start")}
+        kept = {name: answer.get(name) for name in ("removed", "stays", "by_hand", "running", "next_start")}
         report.print_json({"proto": 1, "host": host, "simulated": config.simulated, **kept})
         return
-    click.echo(f"{host} is out of ddtune; its service was not touched. Removed:")
+    if answer.get("removed"):
+        click.echo(f"{host} is out of ddtune; its service was not touched. Removed:")
+    else:
+        click.echo(f"Nothing of ddtune was left to remove on {host}.")
     for path in answer.get("removed") or ():
         click.echo(f"  {report.clean(path)}")
+    if answer.get("by_hand"):
+        click.echo(f"Only root can remove the rest; on the host:\n  sudo {report.clean(answer['by_hand'])}")
     after = answer.get("next_start") or {}
     if after.get("differs"):
         click.echo(f"Its next start differs from what runs now: {report.clean(str(after.get('command')))}")

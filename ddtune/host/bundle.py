@@ -23,10 +23,11 @@ _MAIN = "import sys\n\nfrom ddtune.onhost.main import main\n\nsys.exit(main(sys.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 # A buffer of one byte never reads past what was asked for, so all behind the payload stays on standard input.
-_LOADER = """\
-import io,zlib;f=io.BufferedReader(open(0,'rb',0,closefd=False),1)
-exec(zlib.decompress(f.read(int(f.readline()))))
-"""
+# One line without a backslash or a quote of its own: login shells differ in what these mean inside quotes.
+_LOADER = (
+    "import io,zlib;f=io.BufferedReader(open(0,chr(114)+chr(98),0,closefd=False),1);"
+    "exec(zlib.decompress(f.read(int(f.readline()))))"
+)
 
 _IMPORTER = """\
 import sys, importlib.abc, importlib.util
@@ -55,20 +56,25 @@ def sources() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def files() -> dict[str, str]:
+    """The zipapp's files by their path in it."""
+    found = {"__main__.py": _MAIN}
+    for name, text in sources().items():
+        path = name.replace(".", "/")
+        found[f"{path}/__init__.py" if name in PACKAGES else f"{path}.py"] = text
+    return found
+
+
 @cache
 def pyz() -> bytes:
     """The zipapp. Not compressed: compressors differ in their bytes, and starting it is faster."""
-    files = {"__main__.py": _MAIN}
-    for name, text in sources().items():
-        path = name.replace(".", "/")
-        files[f"{path}/__init__.py" if name in PACKAGES else f"{path}.py"] = text
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for path in sorted(files):
+        for path, text in sorted(files().items()):
             entry = zipfile.ZipInfo(path, _EPOCH)
             entry.create_system = 3
             entry.external_attr = 0o100644 << 16
-            archive.writestr(entry, files[path])
+            archive.writestr(entry, text)
     return out.getvalue()
 
 

@@ -111,6 +111,8 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> as
     except (asyncssh.Error, OSError) as error:
         cause = "lost" if client.answered else "no_route"
         said = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        if "too many authentication failures" in said.lower():
+            raise Unreachable("auth_failed", _too_many_message(route, tried)) from None
         raise Unreachable(cause, f"{route.label} ({route.host} port {route.port}) cannot be reached: {said}.") from None
 
 
@@ -158,6 +160,13 @@ def _timeout_message(route: Route, client: _Client, login_began: bool) -> str:
 def _auth_message(route: Route, tried: list[str]) -> str:
     keys = ", ".join(tried) if tried else "no key: none was found and no agent runs"
     return f"{route.label} did not let {route.user} in; tried {keys}: check the user and ~/.ssh/authorized_keys there."
+
+
+def _too_many_message(route: Route, tried: list[str]) -> str:
+    return (
+        f"{route.label} hung up after too many keys that it does not take; tried {', '.join(tried)}: name the right one"
+        " with IdentityFile and IdentitiesOnly yes for this host in ~/.ssh/config."
+    )
 
 
 async def _close(ssh: asyncssh.SSHClientConnection) -> None:

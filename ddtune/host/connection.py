@@ -143,6 +143,12 @@ class Connection:
         """The user that is logged in."""
         return self._route.user
 
+    @property
+    def host_key(self) -> str:
+        """Kind and fingerprint of the key by which the host was known."""
+        key = self._ssh.get_server_host_key()
+        return f"{key.get_algorithm()} {key.get_fingerprint()}" if key else "none"
+
     async def run(
         self,
         argv: Sequence[str],

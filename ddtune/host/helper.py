@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,12 +75,30 @@ async def as_root_run(
     return _answer(await conn.run(argv, stdin, timeout), conn.label)
 
 
+def _object(out: bytes) -> dict[str, Any] | None:
+    """The answer's line, whatever a login shell has printed before it."""
+    for line in reversed(out.splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and "proto" in found:
+            return found
+    return None
+
+
 def _request(verb: str, unit: str | None, fields: dict[str, Any]) -> bytes:
     return json.dumps({"proto": PROTO, "verb": verb, "unit": unit, **fields}).encode() + b"\n"
 
 
 def _answer(result: Result, label: str) -> dict[str, Any]:
     said = result.said
+    if result.rc and re.search("a (terminal|password) is required", said):
+        raise HelperFailed(
+            "read_only",
+            f"sudo on {label} asks for a password (a later line of sudoers may undo NOPASSWD), and ddtune never types"
+            " one: this host can only be watched; see `sudo -l` there.",
+        )
     if result.rc in (126, 127) or "command not found" in said:
         raise HelperFailed(
             "not_adopted",
@@ -91,11 +110,8 @@ def _answer(result: Result, label: str) -> dict[str, Any]:
             f"this login may not run ddtune's helper as root on {label} ({said.removeprefix('sudo:').strip()});"
             " adopt the host again or log in as another user.",
         )
-    try:
-        answer = json.loads(result.out)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
+    answer = _object(result.out)
+    if answer is None:
         raise HelperFailed(
             "unknown", f"the helper on {label} gave no answer (status {result.rc}{': ' + said if said else ''})."
         )

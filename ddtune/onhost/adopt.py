@@ -179,7 +179,7 @@ def _found(host: Host, unit: str, invocation: Optional[str]) -> Found:
         if props.get("LoadState") != "loaded":
             raise RefusalError("unsupported_unit", f"{unit} has no unit file on this host")
         raise RefusalError("unsupported_unit", f"{unit} is not running: start it first, ddtune adopts what runs")
-    reason = adopt_checks.unsupported(unit, props, process.argv, inspect_process.engine_below(pid))
+    reason = adopt_checks.unsupported(unit, props, process.argv, inspect_process.parents().engine_below(pid))
     if reason:
         raise RefusalError("unsupported_unit", reason)
     if invocation and invocation != props.get("InvocationID"):

@@ -19,7 +19,7 @@ PROPERTIES = (
 )  # fmt: skip
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
-_CONTAINERS = ("docker", "podman", "nerdctl", "ctr", "apptainer", "singularity", "systemd-nspawn")
+CONTAINERS = ("docker", "podman", "nerdctl", "ctr", "apptainer", "singularity", "systemd-nspawn")
 _TYPES = ("simple", "exec", "notify", "notify-reload", "idle")
 _VARIABLE = re.compile(r"\$\$|\$\{(\w+)\}|(?<!\S)\$(\w+)(?!\S)")
 _PATH = re.compile(r"\{ path=(\S+) ;")
@@ -37,7 +37,7 @@ def unsupported(
     on_disk = drop_in.exec_argv(props.get("ExecStart", ""))
     words = _command(on_disk or "")
     for program in (os.path.basename(argv[0]), os.path.basename(words[0]) if words else ""):
-        if program in _CONTAINERS:
+        if program in CONTAINERS:
             return f"{unit} runs {program}: services in containers are not supported"
     if words and os.path.basename(words[0]) in _SHELLS and _inline(words):
         return (

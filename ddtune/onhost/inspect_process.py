@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -64,20 +63,43 @@ def schedulers(pid: int) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: (one["name"], one["pid"]))
 
 
-def engine_below(pid: int) -> Optional[int]:
-    """The nearest process below ``pid`` whose command line is an engine's; None when there is none."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and (stat := _stat(int(entry))):
-            children.setdefault(stat[2], []).append(int(entry))
-    todo = list(children.get(pid, ()))
-    while todo:
-        child = todo.pop(0)
-        with contextlib.suppress(OSError):
-            if program_length(split_nul(_read(child, "cmdline"))) is not None:
-                return child
-        todo += children.get(child, ())
-    return None
+@dataclass(frozen=True)
+class Tree:
+    """The parent of each process of this host."""
+
+    parent: Mapping[int, int]
+
+    def engines(self) -> list[int]:
+        """Processes whose command line is an engine's, those that an engine has started left out."""
+        found = {pid for pid in self.parent if _is_engine(pid)}
+        return sorted(pid for pid in found if found.isdisjoint(self._above(pid)))
+
+    def owner(self, pid: int, names: Mapping[int, str]) -> Optional[str]:
+        """The name of ``pid``, or else of the nearest process above it that has one."""
+        return next((names[one] for one in (pid, *self._above(pid)) if one in names), None)
+
+    def engine_below(self, pid: int) -> Optional[int]:
+        """An engine that ``pid`` has started, itself or through others."""
+        return next((one for one in self.engines() if pid in self._above(one)), None)
+
+    def _above(self, pid: int) -> list[int]:
+        above = []
+        while (pid := self.parent.get(pid, 0)) > 1:
+            above.append(pid)
+        return above
+
+
+def parents() -> Tree:
+    """The tree as it is now."""
+    found = ((int(entry), _stat(int(entry))) for entry in os.listdir("/proc") if entry.isdigit())
+    return Tree({pid: stat[2] for pid, stat in found if stat})
+
+
+def _is_engine(pid: int) -> bool:
+    try:
+        return program_length(split_nul(_read(pid, "cmdline"))) is not None
+    except OSError:
+        return False
 
 
 def env_holds(env: Mapping[str, str], env_set: Mapping[str, str], env_unset: Sequence[str]) -> bool:

@@ -2,96 +2,205 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ddtune.config.model import HostConfig
 from ddtune.gate.model import GateReport
 from ddtune.gate.sending import EngineGone
 from ddtune.gpu.reading import arch
 from ddtune.host.connect import connect
+from ddtune.host.connection import Connection
+from ddtune.host.helper import Helper
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.target import target_of
 from ddtune.profiles import dialects, store
 from ddtune.profiles.axes import axes_of
-from ddtune.profiles.model import AxisValue, GateSizes, Profile
+from ddtune.profiles.model import AxisValue, Dialect, GateSizes, Profile
+from ddtune.profiles.site import draft_dialect
+from ddtune.rollout import privilege
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.inplace import judge_in_place
-from ddtune.rollout.install import ensure_installed
+from ddtune.rollout.install import constants, ensure_installed
 from ddtune.rollout.link import HostLink
+from ddtune.rollout.survey import meant, survey
 from ddtune.rollout.transaction import owner
 
 ADOPTED = "adopted"
+PROBE_S = 180.0
 
 
 @dataclass(frozen=True)
 class Adoption:
-    """How an adoption ended; ``draft`` is the text of a profile when no known one has these axes."""
+    """How an adoption ended.
+
+    ``draft`` is the text of a profile when no known one has these axes, ``dialect_draft`` that of a dialect for this
+    build; ``warnings`` are sentences about what is not wrong, and not as expected either. ``already`` is an adoption of
+    an earlier time: then nothing was judged.
+    """
 
     unit: str
-    profile: str
+    profile: str | None
     release: str | None
     axes: Mapping[str, AxisValue]
     standing: str
     report: GateReport = field(default_factory=GateReport)
     draft: str | None = None
+    dialect: str | None = None
+    dialect_draft: str | None = None
+    warnings: tuple[str, ...] = ()
+    already: bool = False
+    installed: bool = False
+    api_port: int | None = None
 
 
 def name_for(axes: Mapping[str, AxisValue], known: Mapping[str, Profile]) -> str:
-    """The profile whose axes these are, or ``adopted``."""
-    fitting = [
-        profile
-        for profile in known.values()
-        if profile.axes and all(axes.get(axis) == value for axis, value in profile.axes.items())
-    ]
-    # Of several the one that says most: a profile of few axes fits much that it does not mean.
-    return max(fitting, key=lambda profile: len(profile.axes)).name if fitting else ADOPTED
+    """The profile that has exactly these axes, or ``adopted``."""
+    for name, profile in known.items():
+        if profile.axes and all(axes.get(axis) == value for axis, value in profile.axes.items()):
+            return name
+    return ADOPTED
 
 
-async def adopt(config: HostConfig, snapshot: Snapshot, unit: str, *, force: bool) -> Adoption:
-    """Install, judge what runs, and make it the stable release.
+async def adopt(
+    config: HostConfig,
+    snapshot: Callable[[HostConfig], Snapshot | None],
+    *,
+    force: bool = False,
+    drill: str = "next",
+    upgrade: bool = False,
+) -> Adoption:
+    """Look, install, judge what runs, and make it the stable release; safe to repeat after any interruption.
 
-    Raises Refused (``wrong_output`` and its like when the running service fails the gate), the helper's errors and
+    ``snapshot`` reads the host once for its GPUs. With ``upgrade`` only the programs are renewed. Raises Ambiguous,
+    Refused (``wrong_output`` and its like when the running service fails the gate), the helper's errors and
     Unreachable.
     """
     async with connect(target_of(config)) as conn:
-        await ensure_installed(conn, config)
+        found = await survey(conn, config)
+        adopted = list(found.get("adopted") or ())
+        unit = meant(config, found if config.unit or found["units"] else {**found, "units": _named(adopted)})
+        config = replace(config, api_port=_port(found, unit) or config.api_port)
+        may = await privilege.find(conn, config)
+        if may.installs and unit not in adopted:
+            await _check(conn, config, unit, may)
+        installed = await ensure_installed(conn, config, may, renew=upgrade)
+    if upgrade:
+        return Adoption(unit, None, None, {}, "", installed=installed, already=unit in adopted)
     async with HostLink(config, unit) as link:
-        build = await link.call("probe_build", timeout=180.0)
-        flags = tuple(build.get("flags") or ())
-        inspected = await link.call("inspect", env=[])
-        argv = tuple(inspected.get("argv") or ())
-        dialect = dialects.choose(None, flags, argv)
-        inspected = await link.call("inspect", env=list(dialect.env_names))
-        axes = axes_of(argv, {name: value for name, value in inspected["env"].items() if value is not None}, dialect)
-        known = store.load_profiles()
-        name = name_for(axes, known)
-        report = await _judge(link, axes)
-        bad = report.failed
-        if bad is not None and not force:
-            raise Refused(
-                bad.cause or "gate_inconclusive",
-                f"The running service did not pass the gate in place ({bad.name}: {bad.reason}); "
-                "--force adopts it as unproven.",
-            )
-        standing = "adopted" if bad is None else "unproven"
-        gpu = next((arch(one) for one in snapshot.gpus if arch(one)), None)
-        answer = await link.call(
-            "adopt",
-            timeout=60.0,
-            profile=name,
-            owner=owner(),
-            invocation=inspected.get("invocation"),
-            stop_timeout_s=config.limits.stop_timeout_s,
-            site={"dialect": dialect.name, "build": build.get("build"), "arch": gpu, "standing": standing},
-            meta={
-                "axes": axes,
-                "build": build.get("build"),
-                "expect": {"accept_length": known[name].expect.accept_length if name in known else None},
-            },
+        if unit in adopted:
+            return await _already(link, installed)
+        await link.call("can_adopt", api_port=config.api_port)
+        done = await _adopt(link, await asyncio.to_thread(snapshot, config), force=force, drill=drill)
+    return replace(done, installed=installed)
+
+
+async def _check(conn: Connection, config: HostConfig, unit: str, may: privilege.Privilege) -> None:
+    """Refuses a service that cannot be adopted before anything is written to the host."""
+    helper = Helper(conn, root=config.root, python=config.python, login_is_root=may.kind == "root")
+    await helper.call_uninstalled("can_adopt", unit, install=constants(config), api_port=config.api_port)
+
+
+async def _already(link: HostLink, installed: bool) -> Adoption:
+    state = await link.call("state", limit=1)
+    stable = state.get("stable") or {}
+    meta, site = stable.get("meta") or {}, state.get("site") or {}
+    return Adoption(
+        link.unit,
+        stable.get("profile"),
+        stable.get("release"),
+        meta.get("axes") or {},
+        str(site.get("standing") or "adopted"),
+        dialect=site.get("dialect"),
+        already=True,
+        installed=installed,
+        api_port=site.get("api_port"),
+    )
+
+
+async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, drill: str) -> Adoption:
+    config = link.config
+    build = await link.call("probe_build", timeout=PROBE_S)
+    flags = tuple(build.get("flags") or ())
+    inspected = await link.call("inspect", env=[])
+    argv = tuple(inspected.get("argv") or ())
+    dialect = dialects.choose(None, flags, argv)
+    inspected = await link.call("inspect", env=list(dialect.env_names))
+    env = {name: value for name, value in inspected["env"].items() if value is not None}
+    axes = axes_of(argv, env, dialect)
+    known = store.load_profiles()
+    name = name_for(axes, known)
+    report = await _judge(link, axes)
+    bad = report.failed
+    if bad is not None and not force:
+        raise Refused(
+            bad.cause or "gate_inconclusive",
+            f"The running service did not pass the gate in place ({bad.name}: {bad.reason}); "
+            "--force adopts it as unproven.",
         )
-    draft = None if name in known else store.draft_profile(name, axes)
-    return Adoption(unit, name, answer.get("release"), axes, standing, report, draft)
+    standing = "adopted" if bad is None else "unproven"
+    gpu = next((arch(one) for one in (snapshot.gpus if snapshot else ()) if arch(one)), None)
+    answer = await link.call(
+        "adopt",
+        timeout=60.0,
+        profile=name,
+        owner=owner(),
+        invocation=inspected.get("invocation"),
+        stop_timeout_s=config.limits.stop_timeout_s,
+        site={"dialect": dialect.name, "build": build.get("build"), "arch": gpu, "standing": standing},
+        meta={
+            "axes": axes,
+            "build": build.get("build"),
+            "expect": {"accept_length": known[name].expect.accept_length if name in known else None},
+        },
+        api_port=config.api_port,
+        api_key_file=config.api_key_file,
+        drill=drill,
+    )
+    return Adoption(
+        link.unit,
+        name,
+        answer.get("release"),
+        axes,
+        standing,
+        report,
+        draft=None if name in known else store.draft_profile(name, axes),
+        dialect=dialect.name,
+        dialect_draft=_dialect_draft(argv, env, flags, str(build.get("build")), dialect),
+        warnings=tuple(answer.get("warnings") or ()) + _kept(answer.get("wrapper") or {}),
+        api_port=config.api_port,
+    )
+
+
+def _dialect_draft(
+    argv: tuple[str, ...], env: Mapping[str, str | None], flags: tuple[str, ...], build: str, dialect: Dialect
+) -> str | None:
+    """A dialect of this site's own, where the build has something that the chosen one does not know."""
+    if dialect.build is not None:
+        return None
+    text = draft_dialect(argv, env, flags, build, dialect)
+    return text if any(line.startswith("[") for line in text.splitlines()) else None
+
+
+def _kept(wrapper: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is carried over from a wrapper, whose place ddtune's launcher takes."""
+    names = [*(wrapper.get("env_set") or ()), *(f"no {name}" for name in wrapper.get("env_unset") or ())]
+    if not names:
+        return ()
+    return (f"the unit's wrapper is no longer run; the environment that it made is kept: {', '.join(names)}",)
+
+
+def _named(units: list[str]) -> list[dict[str, Any]]:
+    return [{"unit": unit} for unit in units]
+
+
+def _port(found: Mapping[str, Any], unit: str) -> int | None:
+    """The port that the engine's own command line names."""
+    service = found.get("service") if found.get("unit") == unit else None
+    port = (service or {}).get("port")
+    return port if isinstance(port, int) else None
 
 
 async def _judge(link: HostLink, axes: Mapping[str, AxisValue]) -> GateReport:

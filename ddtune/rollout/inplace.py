@@ -16,6 +16,7 @@ from ddtune.rollout.judge import Judge
 from ddtune.rollout.link import HostLink
 from ddtune.rollout.state import read_state
 from ddtune.rollout.timing import Stopwatch
+from ddtune.rollout.transaction import owner
 from ddtune.rollout.units import adopted_unit
 
 
@@ -25,9 +26,14 @@ async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
         state = read_state(await link.call("state", limit=1))
         profile = store.load_profiles().get(state.stable.profile or "")
         axes = state.meta_of(state.stable.release).get("axes") or {}
-        return await judge_in_place(
+        report = await judge_in_place(
             link, axes, profile.gate if profile else GateSizes(), full=full, tp_size=state.site.get("tp_size")
         )
+        bad = report.failed
+        text = f"{bad.name}: {bad.reason}" if bad else f"{'the whole' if full else 'the quick'} gate passed"
+        if bad or report.passed:
+            await link.call("judged", ok=bad is None, text=text, owner=owner())
+        return report
 
 
 async def judge_in_place(

@@ -8,34 +8,52 @@ from typing import Any
 from ddtune.config.model import HostConfig
 from ddtune.host import bundle
 from ddtune.host.connection import Connection
-from ddtune.host.errors import HelperFailed
-from ddtune.host.helper import Helper, as_root_run
+from ddtune.host.helper import as_root_run
+from ddtune.rollout.errors import Refused
+from ddtune.rollout.privilege import Privilege
+
+
+def constants(config: HostConfig) -> dict[str, Any]:
+    """What is rendered into the installation of this host."""
+    root = config.root
+    return {
+        "proto": 1,
+        "root": root,
+        "python": config.python,
+        "systemctl": f"{root}/usr/bin/systemctl",
+        "systemd_run": f"{root}/usr/bin/systemd-run",
+        "journalctl": f"{root}/usr/bin/journalctl",
+    }
 
 
 def install_request(config: HostConfig) -> dict[str, Any]:
     """What the ``install`` program takes: the zipapp and the constants of this host."""
-    root = config.root
-    return {
-        "pyz_b64": base64.b64encode(bundle.pyz()).decode(),
-        "install": {
-            "proto": 1,
-            "root": root,
-            "python": config.python,
-            "systemctl": f"{root}/usr/bin/systemctl",
-            "systemd_run": f"{root}/usr/bin/systemd-run",
-            "journalctl": f"{root}/usr/bin/journalctl",
-        },
-    }
+    return {"pyz_b64": base64.b64encode(bundle.pyz()).decode(), "install": constants(config)}
 
 
-async def ensure_installed(conn: Connection, config: HostConfig) -> bool:
-    """Install the programs unless the host has exactly these; says whether it did. Raises the helper's errors."""
-    helper = Helper(conn, root=config.root, python=config.python)
-    try:
-        if (await helper.call("hello")).get("pyz_sha256") == bundle.pyz_sha256():
-            return False
-    except HelperFailed:
-        # Nothing there yet, or programs of another protocol: both are what installing is for.
-        pass
-    await as_root_run(conn, ["install"], install_request(config), python=config.python)
-    return True
+async def ensure_installed(conn: Connection, config: HostConfig, privilege: Privilege, *, renew: bool = False) -> bool:
+    """Install the programs unless the host has exactly these; says whether it did.
+
+    A login that may only call the helper goes on with the programs that are there, unless they are to be renewed.
+    Raises Refused where the login may not install, and the helper's errors.
+    """
+    there = (privilege.hello or {}).get("pyz_sha256")
+    if there == bundle.pyz_sha256():
+        return False
+    if privilege.installs:
+        await as_root_run(conn, ["install"], install_request(config), python=config.python)
+        return True
+    if there is not None and not renew:
+        return False
+    raise Refused("read_only", how_to_install(config.name, privilege, there is not None))
+
+
+def how_to_install(host: str, privilege: Privilege, renew: bool) -> str:
+    """What somebody must do who may not install by themselves, in one sentence."""
+    what = "other programs than this ddtune" if renew else "none of ddtune's programs yet"
+    why = f" ({privilege.why.rstrip('.')})" if privilege.kind == "none" and privilege.why else ""
+    return (
+        f"{host} has {what}, and the login {privilege.user} may not install them{why}: print the installer with "
+        f"`ddtune adopt {host} --print-installer >install-ddtune.sh`, read it, run it as root on the host, and then "
+        f"`ddtune adopt {host}` goes on."
+    )
