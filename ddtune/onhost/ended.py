@@ -35,12 +35,12 @@ def main(args: list[str]) -> int:
 def describe(systemctl: Systemctl, unit: str) -> dict[str, Any]:
     """How the service ended, as systemd tells the programs behind a stop.
 
-    A queued job means that somebody asked; status and signal do not tell, since an engine kills itself at the end of
-    an orderly stop too. When systemd does not answer, the end counts as asked for: nothing may follow from a guess.
+    The unit's job tells; status and signal do not, since an engine kills itself at the end of an orderly stop too.
+    When systemd does not answer, the end counts as asked for: nothing may follow from a guess.
     """
     try:
         job = systemctl.job(unit)
-        asked = bool(job)
+        asked = asks(job)
     except SystemctlError:
         job, asked = None, True
     return {
@@ -53,6 +53,15 @@ def describe(systemctl: Systemctl, unit: str) -> dict[str, Any]:
         "code": os.environ.get("EXIT_CODE"),
         "status": os.environ.get("EXIT_STATUS"),
     }
+
+
+def asks(job: str) -> bool:
+    """Whether ``job``, seen at an end, is somebody's wish for that end.
+
+    A start that is ``running`` is the one that has just failed; one that waits took the place of a stop.
+    """
+    kind, _, state = job.partition(" ")
+    return kind in ("stop", "restart", "try-restart") or (kind == "start" and state == "waiting")
 
 
 def remember(paths: UnitPaths, invocation: str, record: dict[str, Any]) -> None:

@@ -111,8 +111,13 @@ class Systemctl:
         return unit_state(self.show(unit, *WATCHED))
 
     def job(self, unit: str) -> str:
-        """The queued job's number; empty when nobody asked for anything."""
-        return self.run("--no-pager", "show", "-P", "Job", unit).strip().strip("0")
+        """The job queued for ``unit`` and its state, as in ``stop running``; empty when there is none.
+
+        All jobs are listed: systemctl would take ``unit`` for a pattern, and a backslash in it for an escape.
+        """
+        lines = self.run("--no-pager", "--no-legend", "--full", "list-jobs").splitlines()
+        found = [words[2:4] for words in map(str.split, lines) if words[1:2] == [unit]]
+        return " ".join(found[0]) if found else ""
 
     def start(self, unit: str, no_block: bool = True) -> None:
         self.run("start", *_block(no_block), unit, limit_s=600)

@@ -18,7 +18,7 @@ UNIT = "engine.service"
 
 
 class Rig:
-    """``job`` is what systemctl says of the unit's queued job, ``state`` its ActiveState; ``calls`` what was asked."""
+    """``job`` is the unit's job as ``stop running``, ``state`` its ActiveState; ``calls`` what was asked."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -46,7 +46,7 @@ class Rig:
         path = tools / name
         path.write_text(
             f'#!/bin/sh\necho "{name} $*" >>{self.root}/calls\n'
-            f'case "$*" in *"-P Job"*) cat {self.root}/job;; *show*|*-k*) cat {self.root}/{name}.out;; esac\n'
+            f'case "$*" in *list-jobs*) cat {self.root}/job;; *show*|*-k*) cat {self.root}/{name}.out;; esac\n'
         )
         path.chmod(0o755)
         return str(path)
@@ -68,7 +68,7 @@ class Rig:
 
     def run(self, *arguments: str, invocation: str = "inv1", **env: str) -> subprocess.CompletedProcess[bytes]:
         """One program, with exactly the environment given."""
-        (self.root / "job").write_text(self.job)
+        (self.root / "job").write_text(f"12 other.service stop running\n4711 {UNIT} {self.job}\n" if self.job else "")
         (self.root / "systemctl.out").write_text(f"ActiveState={self.state}\nSubState=x\nInvocationID={invocation}\n")
         (self.root / "journalctl.out").write_text(self.kernel)
         return subprocess.run(

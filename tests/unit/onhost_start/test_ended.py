@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from ddtune.onhost import releases, store
 from tests.unit.onhost_start.rig import UNIT, Rig
 
@@ -15,8 +17,9 @@ def _mark(rig: Rig) -> object:
     return (store.read_json(rig.paths.probation) or {}).get("ended")
 
 
-def test_a_queued_job_means_asked_whatever_the_status(rig: Rig) -> None:
-    rig.job = "4711\n"
+@pytest.mark.parametrize("job", ["stop running", "restart running", "stop waiting", "start waiting"])
+def test_a_job_that_ends_it_means_asked_whatever_the_status(rig: Rig, job: str) -> None:
+    rig.job = job
     rig.probation()
     assert rig.run("ended", UNIT, **KILLED).returncode == 0
     record = (store.read_json(rig.paths.ended) or {})["inv1"]
@@ -24,7 +27,9 @@ def test_a_queued_job_means_asked_whatever_the_status(rig: Rig) -> None:
     assert _mark(rig) is None
 
 
-def test_no_job_marks_the_probation(rig: Rig) -> None:
+@pytest.mark.parametrize("job", ["", "start running", "reload running"])
+def test_an_end_without_one_marks_the_probation(rig: Rig, job: str) -> None:
+    rig.job = job
     rig.probation()
     rig.run("ended", UNIT, **KILLED)
     assert _mark(rig)
@@ -81,7 +86,7 @@ def test_handler_leaves_a_restarting_service_alone(rig: Rig) -> None:
 
 def test_handler_does_nothing_after_an_asked_stop(rig: Rig) -> None:
     rig.probation()
-    rig.job = "1"
+    rig.job = "stop running"
     rig.run("ended", UNIT, **KILLED)
     before = len(rig.calls)
     rig.run("ended-service", UNIT)
