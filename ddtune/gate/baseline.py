@@ -74,14 +74,14 @@ async def measure(
         return answers
 
     style = "chat"
-    copies = prompts.quick_copies(nonce, style)
+    copies = prompts.quick_copies(nonce, style, sizes)
     copied = await ask(copies, 1)
     if _copying(copies, copied) < GOOD_COPY:
-        plain = prompts.quick_copies(nonce, "plain")
+        plain = prompts.quick_copies(nonce, "plain", sizes)
         again = await ask(plain, 1)
         if _copying(plain, again) > _copying(copies, copied):
             style, copies, copied = "plain", plain, again
-    single = (*prompts.quick_continuations(nonce), *prompts.questions(nonce))
+    single = (*prompts.quick_continuations(nonce, sizes), *prompts.questions(nonce, sizes))
     first = await ask(single, 1)
     quick_seconds = clock() - begun
     probes: list[Probe] = [*copies, *single]
@@ -89,7 +89,7 @@ async def measure(
     solved: tuple[str, ...] = ()
     asked = 0
     if full:
-        alone, crowd = prompts.single_continuations(nonce), prompts.crowd_continuations(nonce)
+        alone, crowd = prompts.single_continuations(nonce, sizes), prompts.crowd_continuations(nonce, sizes)
         answers += [*await ask(alone, 1), *await ask(crowd, 8)]
         probes += [*alone, *crowd]
         if isolation is not None and sizes.coding > 0 and "coding" not in sizes.skip:

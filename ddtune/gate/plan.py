@@ -105,22 +105,28 @@ def _no_coding(sizes: GateSizes, isolation: str | None, reason: str, baseline: B
 
 
 def _quick(sizes: GateSizes) -> list[Planned]:
-    copies = prompts.QUICK_COPIES * sizes.max_tokens
-    continued = prompts.QUICK_TOPICS * prompts.QUICK_CONTINUE_TOKENS
+    copies = prompts.QUICK_COPIES * _copy_tokens(sizes.copy_words)
+    continued = prompts.QUICK_TOPICS * sizes.tokens
     return [
         Planned("quick", "process_facts", 0),
         Planned("quick", "verbatim_copy", copies),
         Planned("quick", "agreement", continued),
-        Planned("quick", "detectors", 256),
+        Planned("quick", "detectors", 2 * min(prompts.QUESTION_TOKENS, sizes.tokens)),
         Planned("quick", "accept_length", 0),
     ]
 
 
+def _copy_tokens(words: int) -> int:
+    """The most tokens of a copy of so many words: prompts.copy gives one for each three letters, and some room."""
+    return 2 * words + 100
+
+
 def _full(sizes: GateSizes, out: dict[str, str]) -> list[Planned]:
-    agreed = prompts.SINGLE_PROMPTS * prompts.SINGLE_TOKENS + prompts.CROWD_PROMPTS * prompts.CROWD_TOKENS
+    agreed = sizes.singles * sizes.tokens + sizes.crowd * 2 * sizes.tokens
+    long = _copy_tokens(sizes.long_copy_words)
     # A lost coding problem is asked once more.
     code = 2 * sizes.coding * sizes.max_tokens
-    left = FULL_TOKENS - agreed - code - 700
+    left = FULL_TOKENS - agreed - code - long
     bursts: list[Planned] = []
     # The highest level first: it is what production runs at.
     for level in sorted({level for level in sizes.concurrency if level > 1}, reverse=True):
@@ -133,7 +139,7 @@ def _full(sizes: GateSizes, out: dict[str, str]) -> list[Planned]:
     return [
         Planned("full", "agreement", agreed, CROWD),
         *reversed(bursts),
-        Planned("full", "verbatim_copy", 700),
+        Planned("full", "verbatim_copy", long),
         Planned("full", "coding", code, sizes.coding),
         Planned("full", "detectors", 0),
         Planned("full", "accept_length", 0),

@@ -11,19 +11,14 @@ import random
 from ddtune.gate.probe import Probe, chat, generate
 from ddtune.gate.problems import PROBLEMS
 from ddtune.gate.texts import QUESTIONS, SENTENCES, TOPICS
+from ddtune.profiles.model import GateSizes
 
 COPY_ASK = "Repeat the following text exactly, and nothing else."
 QUICK_COPIES = 2
-QUICK_COPY_WORDS = 90
-LONG_COPY_WORDS = 300
 BURST_WORDS = 40
 QUICK_TOPICS = 4
-QUICK_CONTINUE_TOKENS = 128
-SINGLE_PROMPTS = 10
-SINGLE_TOKENS = 128
-CROWD_PROMPTS = 16
-CROWD_TOKENS = 256
-_EXAMPLE = "The tin of nails stands on the shelf behind the stove, next to 12 candles."
+QUESTION_TOKENS = 128
+_BEGUN_WORDS = 6
 
 
 def text_of(nonce: str, words: int) -> str:
@@ -40,74 +35,77 @@ def text_of(nonce: str, words: int) -> str:
 
 
 def copy(request_id: str, nonce: str, words: int, style: str = "chat", timeout_s: float = 60.0) -> Probe:
-    """A request to copy a text between markers; ``style`` ``plain`` asks by example, for models that cannot chat."""
+    """A request to copy a text between markers.
+
+    ``style`` ``plain`` is for models that cannot chat: a third copy, already begun, of what is there twice. A model of
+    a hundred million parameters goes on with that without a fault.
+    """
     text = text_of(nonce, words)
     # A token is at least three letters of such text on average; the rest is room to go wrong visibly.
     limit = len(text) // 3 + 32
     if style == "chat":
         prompt = f"{COPY_ASK}\n<text>\n{text}\n</text>"
-        request = chat(request_id, prompt, limit, timeout_s)
-    else:
-        prompt = f"Each text is repeated exactly.\n\nText: {_EXAMPLE}\nRepeated: {_EXAMPLE}\n\nText: {text}\nRepeated:"
-        request = generate(request_id, prompt, limit, ("\n",), timeout_s)
-    return Probe(request, "copy", "prose", prompt, text)
+        return Probe(chat(request_id, prompt, limit, timeout_s), "copy", "prose", prompt, text)
+    begun = " ".join(text.split()[:_BEGUN_WORDS])
+    prompt = f"Text: {text}\nText: {text}\nText: {begun}"
+    request = generate(request_id, prompt, limit, ("\n",), timeout_s)
+    return Probe(request, "copy", "prose", prompt, text.removeprefix(begun).strip())
 
 
-def quick_copies(nonce: str, style: str) -> tuple[Probe, ...]:
+def quick_copies(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """The quick gate's verbatim copies."""
     return tuple(
-        copy(f"quick-copy-{index}", f"{nonce}-{index}", QUICK_COPY_WORDS, style) for index in range(QUICK_COPIES)
+        copy(f"quick-copy-{index}", f"{nonce}-{index}", sizes.copy_words, style) for index in range(QUICK_COPIES)
     )
 
 
-def long_copy(nonce: str, style: str) -> tuple[Probe, ...]:
+def long_copy(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """The full gate's long copy."""
-    return (copy("long-copy", f"{nonce}-long", LONG_COPY_WORDS, style, timeout_s=120.0),)
+    return (copy("long-copy", f"{nonce}-long", sizes.long_copy_words, style, timeout_s=120.0),)
 
 
-def burst(nonce: str, level: int, count: int, style: str) -> tuple[Probe, ...]:
+def burst(nonce: str, level: int, count: int, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """``count`` short copies, for one concurrency level."""
-    return tuple(
-        copy(f"burst-{level}-{index}", f"{nonce}-b{level}-{index}", BURST_WORDS, style) for index in range(count)
-    )
+    words = min(BURST_WORDS, sizes.copy_words)
+    return tuple(copy(f"burst-{level}-{index}", f"{nonce}-b{level}-{index}", words, style) for index in range(count))
 
 
-def soak_round(nonce: str, number: int, count: int, style: str) -> tuple[Probe, ...]:
+def soak_round(nonce: str, number: int, count: int, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """One round of the soak: copies and one continuation, which reports the accept length."""
     copies = tuple(
-        copy(f"soak-{number}-{index}", f"{nonce}-s{number}-{index}", QUICK_COPY_WORDS, style)
+        copy(f"soak-{number}-{index}", f"{nonce}-s{number}-{index}", sizes.copy_words, style)
         for index in range(max(1, count - 1))
     )
-    return (*copies, _continuation(f"soak-{number}-topic", f"{nonce}-s{number}", number, SINGLE_TOKENS))
+    return (*copies, _continuation(f"soak-{number}-topic", f"{nonce}-s{number}", number, sizes.tokens))
 
 
-def quick_continuations(nonce: str) -> tuple[Probe, ...]:
+def quick_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """The quick gate's prompts for agreement with stable."""
     return tuple(
-        _continuation(f"quick-topic-{index}", f"{nonce}-q", index, QUICK_CONTINUE_TOKENS)
-        for index in range(QUICK_TOPICS)
+        _continuation(f"quick-topic-{index}", f"{nonce}-q", index, sizes.tokens) for index in range(QUICK_TOPICS)
     )
 
 
-def single_continuations(nonce: str) -> tuple[Probe, ...]:
+def single_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """The full gate's prompts for agreement, sent one at a time."""
     return tuple(
-        _continuation(f"single-topic-{index}", f"{nonce}-1", index, SINGLE_TOKENS) for index in range(SINGLE_PROMPTS)
+        _continuation(f"single-topic-{index}", f"{nonce}-1", index, sizes.tokens) for index in range(sizes.singles)
     )
 
 
-def crowd_continuations(nonce: str) -> tuple[Probe, ...]:
+def crowd_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """The full gate's prompts for agreement, sent together."""
     return tuple(
-        _continuation(f"crowd-topic-{index}", f"{nonce}-c{index // len(TOPICS)}", index, CROWD_TOKENS)
-        for index in range(CROWD_PROMPTS)
+        _continuation(f"crowd-topic-{index}", f"{nonce}-c{index // len(TOPICS)}", index, 2 * sizes.tokens)
+        for index in range(sizes.crowd)
     )
 
 
-def questions(nonce: str) -> tuple[Probe, ...]:
+def questions(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """Two short chat questions whose answers only the detectors read."""
+    tokens = min(QUESTION_TOKENS, sizes.tokens)
     return tuple(
-        Probe(chat(f"question-{index}", f"[{nonce}] {text}", 128), "question", kind, text)
+        Probe(chat(f"question-{index}", f"[{nonce}] {text}", tokens), "question", kind, text)
         for index, (kind, text) in enumerate(QUESTIONS)
     )
 

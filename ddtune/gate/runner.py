@@ -58,9 +58,9 @@ async def quick(
     run = Stage("quick", send, plan, stable, progress, max(QUICK_LIMIT_S, SLOWER * stable.quick_seconds), clock)
     try:
         await run.facts(inspect, expected)
-        await run.copies(prompts.quick_copies(stable.nonce, stable.copy_style), 1)
-        await run.agreement(prompts.quick_continuations(stable.nonce), 1)
-        await run.detectors(prompts.questions(stable.nonce))
+        await run.copies(prompts.quick_copies(stable.nonce, stable.copy_style, plan.sizes), 1)
+        await run.agreement(prompts.quick_continuations(stable.nonce, plan.sizes), 1)
+        await run.detectors(prompts.questions(stable.nonce, plan.sizes))
         run.accept_length()
     except Stopped:
         pass
@@ -82,14 +82,14 @@ async def full(
 
     Raises :class:`EngineGone` as :func:`quick` does.
     """
-    nonce, style = stable.nonce, stable.copy_style
+    nonce, style, sizes = stable.nonce, stable.copy_style, plan.sizes
     run = Stage("full", send, plan, stable, progress, max(FULL_LIMIT_S, SLOWER * stable.seconds), clock)
     try:
-        await run.agreement(prompts.crowd_continuations(nonce), CROWD)
-        await run.agreement(prompts.single_continuations(nonce), 1)
+        await run.agreement(prompts.crowd_continuations(nonce, sizes), CROWD)
+        await run.agreement(prompts.single_continuations(nonce, sizes), 1)
         for level in plan.levels():
-            await run.copies(prompts.burst(nonce, level, max(level, 4), style), level, f"concurrency_{level}")
-        await run.copies(prompts.long_copy(nonce, style), 1)
+            await run.copies(prompts.burst(nonce, level, max(level, 4), style, sizes), level, f"concurrency_{level}")
+        await run.copies(prompts.long_copy(nonce, style, sizes), 1)
         await run.coding(isolation)
         await run.detectors()
         run.accept_length()
@@ -124,7 +124,7 @@ async def soak(
     number = 0
     try:
         while number < rounds or run.elapsed() < duration_s:
-            probes = prompts.soak_round(stable.nonce, number, SOAK_BATCH, stable.copy_style)
+            probes = prompts.soak_round(stable.nonce, number, SOAK_BATCH, stable.copy_style, plan.sizes)
             await run.ask(probes, SOAK_CONCURRENCY)
             number += 1
             on_round(len(run.seen), max(requests, len(run.seen)))

@@ -15,7 +15,12 @@ NO_SPECULATION = "none"
 
 @dataclass(frozen=True)
 class GateSizes:
-    """Sizes of the gate. ``concurrency`` are the levels of the full gate; ``skip`` names checks left out on purpose."""
+    """Sizes of the gate. ``concurrency`` are the levels of the full gate; ``skip`` names checks left out on purpose.
+
+    ``max_tokens`` is for a coding problem. ``singles`` and ``crowd`` are the full gate's continuations, one at a time
+    and together; each has ``tokens`` (the crowd's twice as many). ``copy_words`` is the length of a copy,
+    ``long_copy_words`` of the long one.
+    """
 
     concurrency: tuple[int, ...] = (1, 8)
     soak_s: float = 300.0
@@ -23,6 +28,11 @@ class GateSizes:
     skip: tuple[str, ...] = ()
     coding: int = 5
     max_tokens: int = 400
+    singles: int = 10
+    crowd: int = 16
+    tokens: int = 128
+    copy_words: int = 90
+    long_copy_words: int = 300
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,11 @@ class GateFile(_Model):
     skip: tuple[str, ...] = ()
     coding: Annotated[int, Field(ge=0)] = GateSizes.coding
     max_tokens: Positive = GateSizes.max_tokens
+    singles: Positive = GateSizes.singles
+    crowd: Positive = GateSizes.crowd
+    tokens: Positive = GateSizes.tokens
+    copy_words: Annotated[int, Field(ge=12)] = GateSizes.copy_words
+    long_copy_words: Annotated[int, Field(ge=12)] = GateSizes.long_copy_words
 
 
 class ProfileFile(_Model):

@@ -84,10 +84,13 @@ def limit_of(request: Request) -> int:
 def healthy(request: Request, accept: float = 4.5) -> Answer:
     """What a sound engine answers: copies, solutions, else prose that depends on the prompt alone."""
     prompt = prompt_of(request)
-    copied = re.search(r"<text>\n(.*)\n</text>", prompt, re.DOTALL) or re.search(r"Text: ([^\n]*)\nRepeated:$", prompt)
+    copied = re.search(r"<text>\n(.*)\n</text>", prompt, re.DOTALL)
+    # A copy that is begun is gone on with.
+    copied = copied or re.search(r"^Text: ([^\n]*)\n(?:Text: \1\n)+Text: (?=([^\n]*)$)", prompt)
     solved = next((code for name, code in SOLUTIONS.items() if f"def {name}(" in prompt), None)
     if copied:
         text = copied.group(1)
+        text = text if copied.lastindex == 1 else text.removeprefix(copied.group(2))
     elif solved:
         text = f"```python{solved}```"
     else:
