@@ -132,7 +132,7 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, dril
     axes = axes_of(argv, env, dialect)
     known = store.load_profiles()
     name = name_for(axes, known)
-    report = await _judge(link, axes)
+    report = await _judge(link, axes, known[name].gate if name in known else GateSizes())
     bad = report.failed
     if bad is not None and not force:
         raise Refused(
@@ -203,8 +203,8 @@ def _port(found: Mapping[str, Any], unit: str) -> int | None:
     return port if isinstance(port, int) else None
 
 
-async def _judge(link: HostLink, axes: Mapping[str, AxisValue]) -> GateReport:
+async def _judge(link: HostLink, axes: Mapping[str, AxisValue], sizes: GateSizes) -> GateReport:
     try:
-        return await judge_in_place(link, axes, GateSizes(), full=False)
+        return await judge_in_place(link, axes, sizes, full=False)
     except EngineGone as error:
         raise Refused("engine_dead", f"The service on {link.config.name} does not answer: {error}") from error
