@@ -22,6 +22,7 @@ _SOON_S = 5.0
 _XID_WINDOW_S = 60.0
 _SECONDARY_LIMIT = 4
 _RANKS_LIMIT = 16
+_HEAD = 500
 
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ")
 SECONDARY = re.compile(
@@ -134,12 +135,15 @@ def _reason(unit: Sequence[LogLine], place: int, cause: str) -> list[LogLine]:
 
 
 def _secondary(unit: Sequence[LogLine], place: int) -> list[LogLine]:
-    after = (
-        line
-        for line in unit[place + 1 :]
-        if line.fatal or SECONDARY.search(line.text) or (ends.is_systemds(line) and ends.CONSEQUENCE.search(line.text))
-    )
+    after = (line for line in unit[place + 1 :] if line.fatal or _followed(line))
     return [line for line, _ in zip(after, range(_SECONDARY_LIMIT), strict=False)]
+
+
+def _followed(line: LogLine) -> bool:
+    if line.fields:
+        return False
+    head = line.text[:_HEAD]
+    return SECONDARY.search(head) is not None or (ends.is_systemds(line) and ends.CONSEQUENCE.search(head) is not None)
 
 
 def _phase(before: Sequence[LogLine]) -> str:

@@ -36,8 +36,8 @@ def fault(state: State) -> Incident | None:
 
 
 def run_began(state: State) -> float | None:
-    """When the present run wrote its first line, by the host's clock; None when no line of it is known."""
-    return next((line.at for line in state.since_start if line.source == "unit"), None)
+    """When the present run began, by the host's clock and as far back as its lines are known; None without any."""
+    return state.start.began_at if state.start else None
 
 
 def differs(ddtune: Mapping[str, Any]) -> tuple[str, ...]:

@@ -53,6 +53,9 @@ def judged(state: State) -> State:
         return state
     begin = run_began(state)
     known = next((one for one in state.incidents if _same(one, found, begin)), None)
+    oldest = next((line.at for line in state.since_start if line.source == "unit"), found.at)
+    if known is not None and known.at < min(oldest, found.at):
+        return state  # The first fault's lines are no longer kept; what came later followed from it.
     if known is not None and known.profile is not None:
         # The next run may already be known to be another profile's.
         found = replace(found, profile=known.profile, changed=known.changed)
@@ -70,34 +73,38 @@ def _with_entry(state: State, source: str, entry: Mapping[str, Any]) -> tuple[St
         priority=priority if isinstance(priority, int) else None,
         pid=pid if isinstance(pid, int) else None,
     )
-    state = replace(
-        state,
-        log=appended(state.log, shown, LOG_KEPT),
-        cursors={**state.cursors, source: shown.cursor} if shown.cursor else state.cursors,
-    )
-    if source == "kernel":
-        state = replace(state, xids=state.xids.after_line(shown.at, shown.text))
-    elif source == "unit":
-        state = _with_unit_line(state, shown)
-    return replace(state, since_start=_kept(state.since_start, shown)), shown
-
-
-def _with_unit_line(state: State, line: LogLine) -> State:
-    if line.pid == _SYSTEMD and _STARTS.match(line.text):
+    began = source == "unit" and shown.pid == _SYSTEMD and _STARTS.match(shown.text) is not None
+    if began:
+        # What the lines of the run before tell is settled with them.
         state = judged(state)
-        kernel = tuple(one for one in state.since_start if one.source == "kernel")[-50:]
-        return replace(state, since_start=kernel, start=Start(line.at), compiled_at=None, stall=None)
+    changed: dict[str, Any] = _of_start(state, shown) if began else {"since_start": _kept(state.since_start, shown)}
+    changed["log"] = appended(state.log, shown, LOG_KEPT)
+    if shown.cursor:
+        changed["cursors"] = {**state.cursors, source: shown.cursor}
+    if source == "kernel":
+        changed["xids"] = state.xids.after_line(shown.at, shown.text)
+    elif source == "unit" and not began:
+        changed |= _of_unit(state, shown)
+    return replace(state, **changed), shown
+
+
+def _of_start(state: State, line: LogLine) -> dict[str, Any]:
+    kernel = tuple(one for one in state.since_start if one.source == "kernel")[-50:]
+    return {"since_start": (*kernel, line), "start": Start(line.at), "compiled_at": None, "stall": None}
+
+
+def _of_unit(state: State, line: LogLine) -> dict[str, Any]:
     start = state.start or Start(line.at)
     if line.kind in _BATCHES:
         heard = max(state.engine.moved_at or 0.0, min(line.at + state.clock_offset_s, state.heard_at))
-        return replace(state, start=start, engine=replace(state.engine, moved_at=heard))
+        return {"start": start, "engine": replace(state.engine, moved_at=heard)}
+    changed: dict[str, Any] = {"start": start if start.fired_up_at is not None else start.after(line)}
+    if compiles(line):
+        changed["compiled_at"] = line.at
     stall = stall_s(line)
-    return replace(
-        state,
-        start=start if start.fired_up_at is not None else start.after(line),
-        compiled_at=line.at if compiles(line) else state.compiled_at,
-        stall=state.stall if stall is None else (line.at, stall),
-    )
+    if stall is not None:
+        changed["stall"] = (line.at, stall)
+    return changed
 
 
 def _kept(lines: tuple[LogLine, ...], line: LogLine) -> tuple[LogLine, ...]:

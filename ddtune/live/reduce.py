@@ -123,8 +123,10 @@ def _loads(state: State, line: Mapping[str, Any], received_at: float) -> State:
 def _without_metrics(state: State, received_at: float) -> State:
     """Where there are no metrics, what the loads and the log say."""
     engine = state.engine
+    if engine.scrapes:
+        return state
     log = reading_from_log(state.log[-LOG_TAIL:], received_at - state.clock_offset_s)
-    if engine.scrapes or not (engine.loads or log):
+    if not (engine.loads or log):
         return state
     found = reading(None, Scrape(received_at), loads=engine.loads, log=log)
     since = (engine.running_since or received_at) if found.running else None
@@ -175,7 +177,10 @@ def _note(state: State, line: Mapping[str, Any], _received_at: float) -> State:
 
 
 def _log(state: State, line: Mapping[str, Any], received_at: float) -> State:
-    return _without_metrics(with_log(state, line), received_at)
+    after = with_log(state, line)
+    # One reading a tick is enough, however many lines there are.
+    due = after.engine.at is None or received_at - after.engine.at >= state.tick_s / 2
+    return _without_metrics(after, received_at) if due else after
 
 
 def _gap(state: State, line: Mapping[str, Any], _received_at: float) -> State:

@@ -275,7 +275,7 @@ def test_megabytes_of_metrics_are_sieved_on_the_host() -> None:
 def test_without_metrics_the_log_says_what_the_engine_does() -> None:
     watch = Watch().unit().ready()
     for rank, speed in ((0, 100.5), (1, 200.25)):
-        watch.log(
+        watch.later(1).log(
             [
                 f"[2026-01-01 00:00:00 DP{rank} TP0] Decode batch, #running-req: 2, token usage: 0.0{rank + 1}, "
                 f"accept len: 4.00, cuda graph: True, gen throughput (token/s): {speed}, #queue-req: 1"
