@@ -40,13 +40,13 @@ def adopt(host: str, force: bool, drill: str, upgrade: bool, print_installer: bo
     service's next start goes through ddtune's launcher. A login that is not root needs root once: print the installer,
     read it, run it as root on the host, and adopt again.
     """
-    with reached(host, as_json=as_json) as config, _errors(host, as_json=as_json):
+    with reached(host, as_json=as_json) as config, errors(host, as_json=as_json):
         if print_installer:
             _print_installer(config, as_json=as_json)
             return
         from ddtune.rollout.adopt import adopt as adopt_host
 
-        done = asyncio.run(adopt_host(config, _snapshot, force=force, drill=drill, upgrade=upgrade))
+        done = asyncio.run(adopt_host(config, snapshot_once, force=force, drill=drill, upgrade=upgrade))
         if not as_json:
             _say(done, host, upgrade=upgrade, drill=drill)
         drilled = _drill(config, done, as_json=as_json) if drill == "now" and not upgrade else None
@@ -59,7 +59,7 @@ def adopt(host: str, force: bool, drill: str, upgrade: bool, print_installer: bo
 
 
 @contextmanager
-def _errors(host: str, *, as_json: bool) -> Iterator[None]:
+def errors(host: str, *, as_json: bool) -> Iterator[None]:
     """Each error as its sentence and exit code."""
     from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
     from ddtune.rollout.errors import Refused
@@ -110,7 +110,8 @@ def _print_installer(config: HostConfig, *, as_json: bool) -> None:
         click.echo(text, nl=False)
 
 
-def _snapshot(config: HostConfig) -> Any:
+def snapshot_once(config: HostConfig) -> Any:
+    """One reading of the host, or None where it gives none."""
     from ddtune.cli.live import FIRST_READING_S, RATES_S, is_whole
     from ddtune.live.hub import Hub
     from ddtune.live.worker import Worker
@@ -213,7 +214,7 @@ def unadopt(host: str, as_json: bool) -> None:
     """
     from ddtune.rollout.unadopt import unadopt as unadopt_host
 
-    with reached(host, as_json=as_json) as config, _errors(host, as_json=as_json):
+    with reached(host, as_json=as_json) as config, errors(host, as_json=as_json):
         answer = asyncio.run(unadopt_host(config))
     if as_json:
         kept = {name: answer.get(name) for name in ("removed", "stays", "by_hand", "running", "next_start")}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import click
 
 from ddtune.cli import report
 from ddtune.cli.hosts import reached
-from ddtune.cli.live import read_once
-from ddtune.config.model import HostConfig
 
 MARKS = {True: "ok", False: "not ok", None: "note"}
 
@@ -19,14 +16,14 @@ MARKS = {True: "ok", False: "not ok", None: "note"}
 @click.argument("host")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def doctor(host: str, as_json: bool) -> None:
-    """What works on HOST, what does not, what that costs and what mends it. Changes nothing."""
-    from ddtune.host.bundle import pyz_sha256
+    """What works on HOST, what does not, what that costs and what mends it. Changes nothing, and needs no root."""
+    from ddtune.cli.adopt import snapshot_once
     from ddtune.rollout.doctor import examine
+    from ddtune.rollout.doctor_look import look
 
     with reached(host, as_json=as_json) as config:
-        snapshot = read_once(config, as_json=as_json)
-        hello, why_not, login = asyncio.run(_ask(config))
-    symptoms = examine(host, snapshot, hello, why_not, login, pyz_sha256())
+        seen = asyncio.run(look(config, snapshot_once))
+    symptoms = examine(seen)
     bad = [one for one in symptoms if one.ok is False]
     if as_json:
         report.print_json(
@@ -34,6 +31,7 @@ def doctor(host: str, as_json: bool) -> None:
                 "proto": 1,
                 "host": host,
                 "simulated": config.simulated,
+                "unit": seen.unit,
                 "ok": not bad,
                 "symptoms": [
                     {"name": one.name, "ok": one.ok, "seen": one.seen, "cost": one.cost, "mend": one.mend}
@@ -42,32 +40,14 @@ def doctor(host: str, as_json: bool) -> None:
             }
         )
     else:
+        width = max(len(one.name) for one in symptoms)
         for one in symptoms:
-            click.echo(f"{MARKS[one.ok]:6}  {one.name:12} {report.clean(one.seen)}")
+            click.echo(f"{MARKS[one.ok]:6}  {one.name:{width}}  {report.clean(one.seen)}")
             if one.cost and one.ok is not True:
-                click.echo(f"        so: {one.cost}")
+                click.echo(f"{'':{width + 8}}  costs: {report.clean(one.cost)}")
             if one.mend and one.ok is not True:
-                click.echo(f"        do: {one.mend}")
+                click.echo(f"{'':{width + 8}}  mend:  {report.clean(one.mend)}")
+    if seen.unreachable is not None:
+        raise SystemExit(report.UNREACHABLE)
     if bad:
         raise SystemExit(report.CHECK_FAILED)
-
-
-async def _ask(config: HostConfig) -> tuple[dict[str, Any] | None, str, str | None]:
-    """The helper's ``hello`` or why there is none, and why a second login failed (None when it worked)."""
-    from ddtune.host.connect import connect
-    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
-    from ddtune.host.helper import Helper
-    from ddtune.live.target import target_of
-
-    hello: dict[str, Any] | None = None
-    why_not = ""
-    try:
-        async with connect(target_of(config)) as conn:
-            try:
-                hello = await Helper(conn, root=config.root, python=config.python).call("hello")
-            except (HelperFailed, HelperRefused) as error:
-                why_not = error.message
-            async with connect(target_of(config)):
-                return hello, why_not, None
-    except Unreachable as error:
-        return hello, why_not or error.message, error.message

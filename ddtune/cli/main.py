@@ -23,6 +23,7 @@ COMMANDS = {
     "abort": ("ddtune.cli.switch", "Stop the running transaction; the host goes back to stable."),
     "gate": ("ddtune.cli.gate", "Judge the running service."),
     "history": ("ddtune.cli.history", "What happened on a host and why."),
+    "evidence": ("ddtune.cli.evidence", "A redacted tar of one operation, for a ticket."),
     "hosts": ("ddtune.cli.hosts_command", "List, test and edit the configured hosts."),
 }
 

@@ -96,8 +96,8 @@ def _answer(result: Result, label: str) -> dict[str, Any]:
     if result.rc and re.search("a (terminal|password) is required", said):
         raise HelperFailed(
             "read_only",
-            f"sudo on {label} asks for a password (a later line of sudoers may undo NOPASSWD), and ddtune never types"
-            " one: this host can only be watched; see `sudo -l` there.",
+            f"sudo on {label} asks for a password, which ddtune never types (no NOPASSWD line names its helper, or a"
+            " later line of sudoers undoes it): this host can only be watched; see `sudo -l` there.",
         )
     if result.rc in (126, 127) or "command not found" in said:
         raise HelperFailed(

@@ -59,7 +59,6 @@ def survey(asked: Mapping[str, Any]) -> dict[str, Any]:
         "unit": unit,
         "service": _service(systemctl, unit, asked) if unit else None,
         "site": store.read_json(paths.unit(unit).site) if unit else None,
-        "chosen": store.read_json(paths.unit(unit).chosen) if unit else None,
         "journal": _journal(root),
         "room": [_room(f"{root}{path}") for path in _ROOM if os.path.isdir(f"{root}{path}")],
     }

@@ -43,6 +43,7 @@ def state(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "envelope": releases.envelope(paths),
         "history": releases.history(paths, fields["limit"]),
         "ended": store.read_json(paths.ended),
+        "launched": (store.read_json(paths.chosen) or {}).get("invocation"),
         "guard_alive": guard_alive(paths, str(txn["op"])) if txn and txn.get("op") else False,
         "boottime": clock.boottime(),
         "boot_id": clock.boot_id(),

@@ -77,8 +77,8 @@ def carried(env: Mapping[str, str], sources: Mapping[str, str]) -> tuple[dict[st
 
 def other_acts(pid: int, props: Mapping[str, str]) -> list[str]:
     """Settings of the process ``pid`` that its unit does not give it, each as the line that the unit would need."""
-    limits = _limits(pid)
-    off = sorted({name.removesuffix("Soft") for name, value in limits.items() if (props.get(name) or value) != value})
+    limits, highest = _limits(pid), _limits(1)
+    off = sorted({name.removesuffix("Soft") for name in limits if _differs(name, limits, highest, props)})
     found = [f"{name}={limits[f'{name}Soft']}:{limits[name]}" for name in off]
     status = _status(pid)
     umask = status.get("Umask", "").rjust(4, "0")
@@ -129,6 +129,12 @@ def _limits(pid: int) -> dict[str, str]:
             soft, hard = ("infinity" if word == "unlimited" else word for word in words[:2])
             found[f"{name}Soft"], found[name] = soft, hard
     return found
+
+
+def _differs(name: str, limits: Mapping[str, str], highest: Mapping[str, str], props: Mapping[str, str]) -> bool:
+    """Whether a limit is neither what the unit says nor the most that systemd itself may give."""
+    said = props.get(name)
+    return bool(said) and limits[name] not in (said, highest.get(name.removesuffix("Soft")))
 
 
 def _status(pid: int) -> dict[str, str]:

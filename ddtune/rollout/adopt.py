@@ -84,6 +84,8 @@ async def adopt(
         unit = meant(config, found if config.unit or found["units"] else {**found, "units": _named(adopted)})
         config = replace(config, api_port=_port(found, unit) or config.api_port)
         may = await privilege.find(conn, config)
+        if may.kind == "none" and found.get("programs"):
+            raise Refused("read_only", may.why)
         if may.installs and unit not in adopted:
             await _check(conn, config, unit, may)
         installed = await ensure_installed(conn, config, may, renew=upgrade)

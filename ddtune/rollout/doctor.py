@@ -1,129 +1,166 @@
-"""What works on a host and what does not: pure findings over one snapshot and the helper's answers."""
+"""What works on a host and what does not: pure findings over what was seen of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
-from ddtune.live.snapshot import Snapshot
+from ddtune.rollout import doctor_ddtune, doctor_unit
+from ddtune.rollout.doctor_look import Seen
+from ddtune.rollout.symptom import Symptom, bad, good, note
 
-
-@dataclass(frozen=True)
-class Symptom:
-    """One line of ``doctor``. ``ok`` is None when it could not be looked at; ``mend`` is a command or an act."""
-
-    name: str
-    ok: bool | None
-    seen: str
-    cost: str = ""
-    mend: str = ""
+ROOM_MIB = {"/var/lib": 64, "/run": 8, "/dev/shm": 1024}
+OLDEST_PYTHON = (3, 9)
+# `systemctl show -P`, which tells an end that was asked for from a crash, is of 246.
+OLDEST_SYSTEMD = 246
+SLOW_LOGIN_S = 3.0
 
 
-def examine(
-    host: str,
-    snapshot: Snapshot,
-    hello: Mapping[str, Any] | None,
-    why_no_helper: str,
-    fresh_login: str | None,
-    wanted_sha256: str,
-) -> list[Symptom]:
-    """Every line of ``doctor`` for one host. ``fresh_login`` is None when a second login worked, else why not."""
-    return [
-        Symptom("link", True, f"round trip {snapshot.link.rtt_ms or 0:.0f} ms"),
-        _login(host, fresh_login),
-        _service(snapshot),
-        _gpus(snapshot),
-        _metrics(snapshot),
-        *_notes(snapshot),
-        _helper(host, hello, why_no_helper, wanted_sha256),
-        *_weak(host, hello),
-        _adopted(host, snapshot),
-    ]
+def examine(seen: Seen) -> list[Symptom]:
+    """Every line of ``doctor`` for one host, in the order in which one thing needs the other."""
+    return list(_lines(seen))
 
 
-def _login(host: str, why_not: str | None) -> Symptom:
-    if why_not is None:
-        return Symptom("fresh login", True, "a second login works")
-    return Symptom(
+def _lines(seen: Seen) -> Iterator[Symptom]:
+    yield from _reaching(seen)
+    if seen.unreachable is not None:
+        return
+    yield _shell(seen)
+    if not seen.shell_speaks:
+        return
+    yield _fresh(seen)
+    if seen.survey is None:
+        yield bad(
+            "python",
+            seen.broken or "the host could not be looked at",
+            "nothing can be watched",
+            f"install Python 3.9 or newer there, or set python for {seen.host} in ddtune's configuration",
+        )
+        return
+    yield _python(seen)
+    yield _systemd(seen)
+    yield from doctor_unit.lines(seen)
+    yield from _logs(seen)
+    yield from _gpus(seen)
+    yield from _room(seen)
+    yield from doctor_ddtune.lines(seen)
+    if seen.broken:
+        yield note("broken off", seen.broken)
+
+
+def _reaching(seen: Seen) -> Iterator[Symptom]:
+    error = seen.unreachable
+    if error is None:
+        rtt = "" if seen.rtt_s is None else f"round trip {1000 * seen.rtt_s:.0f} ms"
+        yield good("link", rtt)
+        yield good("host key", f"{seen.host_key}, as known here")
+        yield good("login", f"{seen.user}, in {seen.login_s or 0:.1f} s")
+        return
+    cost = "nothing can be seen or done"
+    if error.cause in ("unknown_host_key", "changed_host_key", "no_host_keys"):
+        yield good("link", "the host answers")
+        yield bad("host key", error.message, cost, f"compare the fingerprint on the host, then: ssh {seen.config.ssh}")
+    elif error.cause == "auth_failed":
+        yield good("link", "the host answers")
+        yield bad("login", error.message, cost, f"make `ssh {seen.config.ssh} true` work without a question")
+    else:
+        yield bad("link", error.message, cost, f"see whether `ssh {seen.config.ssh}` gets there")
+
+
+def _shell(seen: Seen) -> Symptom:
+    if not seen.shell_speaks:
+        return bad(
+            "login shell",
+            f"it gave no output of a command back ({seen.shell_says})",
+            "no program can be run there",
+            f"let the start-up files of {seen.user} on {seen.host} end at once where no terminal is, and exec no other "
+            "shell there",
+        )
+    if seen.shell_says:
+        return note(
+            "login shell",
+            f"its start-up files print: {seen.shell_says[:80]}",
+            "nothing for ddtune, which looks for its own lines; other tools may take it for output",
+            "print only where a terminal is",
+        )
+    return good("login shell", "commands run and answer")
+
+
+def _fresh(seen: Seen) -> Symptom:
+    if seen.fresh is None and seen.fresh_s is not None:
+        if seen.fresh_s > SLOW_LOGIN_S:
+            return note("fresh login", f"a second login works and takes {seen.fresh_s:.1f} s", "slow switches")
+        return good("fresh login", "a second login works")
+    if seen.config.confirm_login == "same":
+        return note("fresh login", seen.fresh or "", 'none; confirm_login = "same" is set')
+    return bad(
         "fresh login",
-        False,
-        why_not,
+        seen.fresh or "it was not tried",
         "a switch could not be confirmed and would always roll back",
-        f'make logins to {host} work without a touch or a code, or set confirm_login = "same"',
+        f'make logins to {seen.host} work without a touch or a code, or set confirm_login = "same"',
     )
 
 
-def _service(snapshot: Snapshot) -> Symptom:
-    service = snapshot.service
-    if service.unit is None:
-        return Symptom(
-            "service", False, "no running SGLang unit found", "nothing to watch", "name it: HOST:UNIT, or start it"
+def _python(seen: Seen) -> Symptom:
+    version = str((seen.survey or {}).get("python"))
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_PYTHON:
+        return bad("python", f"{seen.config.python} is {version}", "ddtune cannot be installed", "install 3.9 or newer")
+    return good("python", f"{seen.config.python} is {version}")
+
+
+def _systemd(seen: Seen) -> Symptom:
+    found = (seen.survey or {}).get("systemd") or {}
+    version = str(found.get("version") or "")
+    if not version.split(".")[0].isdigit():
+        why = found.get("error") or "systemctl does not say its version"
+        return bad("systemd", str(why), "no service can be watched or changed", "does this host run systemd?")
+    if int(version.split(".")[0]) < OLDEST_SYSTEMD:
+        return bad(
+            "systemd", f"version {version}", "a crash could be taken for an end that was asked for", "update the host"
         )
-    return Symptom("service", service.state == "active", f"{service.unit} is {service.state}, {service.health}")
+    return good("systemd", f"version {version}")
 
 
-def _gpus(snapshot: Snapshot) -> Symptom:
+def _logs(seen: Seen) -> Iterator[Symptom]:
+    readable = ((seen.survey or {}).get("journal") or {}).get("readable")
+    mend = f"sudo usermod -aG systemd-journal {seen.user}, and log in anew"
+    if readable is False:
+        why = "no permission to read the journal (group systemd-journal)"
+        yield bad("journal", why, "no incident, no start phase and no log can be shown; a switch still works", mend)
+        yield bad("kernel log", "no permission to read it", "GPU faults (Xid) are unknown, not none", mend)
+        return
+    by = "readable" if readable else "no journal on disk was found to look at"
+    yield (good if readable else note)("journal", by)
+    yield (good if readable else note)("kernel log", by)
+
+
+def _gpus(seen: Seen) -> Iterator[Symptom]:
+    snapshot = seen.snapshot
+    if snapshot is None:
+        yield note("gpus", "not read: the collector gave no reading")
+        return
     lost = [str(gpu.index) for gpu in snapshot.gpus if gpu.lost]
     if lost:
-        return Symptom(
-            "gpus", False, f"GPU {', '.join(lost)} lost", "a restart would fail", "look at the kernel log for its Xid"
-        )
-    if not snapshot.gpus:
-        return Symptom("gpus", False, "no GPU reading", "power and memory stay unknown", "is the NVIDIA driver loaded?")
-    gpm = any(gpu.dram_util is not None for gpu in snapshot.gpus)
-    seen = f"{len(snapshot.gpus)} GPUs by {snapshot.gpu_source}, {'with' if gpm else 'without'} GPM"
-    return Symptom("gpus", True, seen, "" if gpm else "what bounds the run stays unknown")
+        yield bad("gpus", f"GPU {', '.join(lost)} lost", "a restart would fail", "look at the kernel log for its Xid")
+    elif not snapshot.gpus:
+        yield bad("gpus", "no GPU reading", "power and memory stay unknown", "is the NVIDIA driver loaded? nvidia-smi")
+    else:
+        names = sorted({gpu.name for gpu in snapshot.gpus if gpu.name})
+        yield good("gpus", f"{len(snapshot.gpus)} × {', '.join(names) or 'GPU'}, read by {snapshot.gpu_source}")
+        if any(gpu.dram_util is not None for gpu in snapshot.gpus):
+            yield good("gpm", "utilisation of memory and tensor cores is read")
+        else:
+            yield note("gpm", "not available", "what bounds the run stays unknown", "needs NVML of Hopper or newer")
 
 
-def _metrics(snapshot: Snapshot) -> Symptom:
-    if snapshot.service.tokens_per_s is not None or snapshot.service.running is not None:
-        return Symptom("metrics", True, "the engine's metrics are read")
-    return Symptom(
-        "metrics",
-        False,
-        "no engine metrics",
-        "rates and accept length stay unknown",
-        "add --enable-metrics to the unit",
-    )
-
-
-def _notes(snapshot: Snapshot) -> list[Symptom]:
-    return [Symptom("note", None, note) for note in snapshot.notes]
-
-
-def _helper(host: str, hello: Mapping[str, Any] | None, why_not: str, wanted: str) -> Symptom:
-    if hello is None:
-        return Symptom("helper", False, why_not, "this host can only be watched", f"ddtune adopt {host}")
-    if hello.get("pyz_sha256") != wanted:
-        return Symptom(
-            "helper",
-            False,
-            "the host has other programs than this ddtune",
-            "both still speak one protocol",
-            f"ddtune adopt {host} --upgrade",
-        )
-    return Symptom("helper", True, f"the same programs as here, Python {hello.get('python')}")
-
-
-def _weak(host: str, hello: Mapping[str, Any] | None) -> list[Symptom]:
-    problems = (hello or {}).get("problems") or []
-    return [
-        Symptom("programs", False, text, "others could change what runs as root", f"ddtune adopt {host}")
-        for text in problems
-    ]
-
-
-def _adopted(host: str, snapshot: Snapshot) -> Symptom:
-    service = snapshot.service
-    if not snapshot.adopted:
-        return Symptom("adoption", False, "not under ddtune", "no switch, no rollback", f"ddtune adopt {host}")
-    if service.profile is None:
-        return Symptom(
-            "adoption",
-            False,
-            "what runs is none of ddtune's releases",
-            "a switch is refused",
-            f"ddtune rollback {host} restarts the stable release",
-        )
-    return Symptom("adoption", True, f"runs {service.profile} ({service.standing})")
+def _room(seen: Seen) -> Iterator[Symptom]:
+    for one in (seen.survey or {}).get("room") or ():
+        path = str(one["path"]).removeprefix(seen.config.root)
+        wanted = ROOM_MIB.get(path, 0)
+        inodes = one.get("free_inodes")
+        said = f"{one['free_mib']:,} MiB free".replace(",", " ")
+        if one["free_mib"] < wanted or (inodes is not None and inodes < 1000):
+            cost = "the engine's ranks cannot share memory" if path == "/dev/shm" else "a switch is refused"
+            inodes_said = f", {inodes} inodes" if inodes is not None else ""
+            yield bad(f"room {path}", said + inodes_said, cost, f"free {wanted} MiB and 1000 inodes there")
+        else:
+            yield good(f"room {path}", said)

@@ -51,9 +51,8 @@ async def ensure_installed(conn: Connection, config: HostConfig, privilege: Priv
 def how_to_install(host: str, privilege: Privilege, renew: bool) -> str:
     """What somebody must do who may not install by themselves, in one sentence."""
     what = "other programs than this ddtune" if renew else "none of ddtune's programs yet"
-    why = f" ({privilege.why.rstrip('.')})" if privilege.kind == "none" and privilege.why else ""
     return (
-        f"{host} has {what}, and the login {privilege.user} may not install them{why}: print the installer with "
+        f"{host} has {what}, and the login {privilege.user} may not install them: print the installer with "
         f"`ddtune adopt {host} --print-installer >install-ddtune.sh`, read it, run it as root on the host, and then "
         f"`ddtune adopt {host}` goes on."
     )
