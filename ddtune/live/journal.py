@@ -20,6 +20,7 @@ from ddtune.live.state import State
 LOG_KEPT = 500
 RUN_KEPT = 1000
 INCIDENTS_KEPT = 20
+FAULT_S = 60.0
 _SYSTEMD = 1
 _STARTS = re.compile(r"^Start(?:ing|ed) ")
 _BATCHES = frozenset(("decode", "prefill"))
@@ -33,7 +34,7 @@ def with_log(state: State, line: Mapping[str, Any]) -> State:
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, Mapping) and _is_time(entry.get("at")):
             state, shown = _with_entry(state, source, entry)
-            tells = tells or _tells(shown)
+            tells = tells or (_tells(shown) and not _settled(state, shown))
     return judged(state) if tells else state
 
 
@@ -120,6 +121,13 @@ def _tells(line: LogLine) -> bool:
         return True
     ended = line.pid in (_SYSTEMD, None) and CONSEQUENCE.search(line.text) is not None
     return ended or SECONDARY.search(line.text) is not None
+
+
+def _settled(state: State, line: LogLine) -> bool:
+    """Whether the run's fault is known and too old for ``line`` to be a part of it."""
+    begin = run_began(state)
+    known = next((one for one in reversed(state.incidents) if begin is not None and one.at >= begin), None)
+    return known is not None and line.source == "unit" and line.at - known.at > FAULT_S
 
 
 def _same(known: Incident, found: Incident, begin: float | None) -> bool:
