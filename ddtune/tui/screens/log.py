@@ -108,6 +108,7 @@ class LogScreen(SubScreen):
         if not self._wanted and not self.query_one("#filter").display:
             await self.run_action("app.back")
             return
+        self._wanted = ""
         self.query_one("#filter", Input).value = ""
         self._close_filter()
 

@@ -1,0 +1,38 @@
+"""Hands and eyes of a test: the keys that live, what is seen, and waiting for what will be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from textual.pilot import Pilot
+
+
+def shown(pilot: Pilot[None]) -> str:
+    """All that stands on the screen, as text."""
+    lines = pilot.app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+
+
+def alive(pilot: Pilot[None]) -> set[str]:
+    """The actions whose keys work now."""
+    return {one.binding.action for one in pilot.app.screen.active_bindings.values() if one.enabled}
+
+
+def listed(pilot: Pilot[None]) -> set[str]:
+    """The actions whose keys are shown now, dead ones too."""
+    return {one.binding.action for one in pilot.app.screen.active_bindings.values()}
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool], limit_s: float = 20.0) -> None:
+    """Wait for something that will be."""
+    deadline = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline, shown(pilot)
+        await pilot.pause(0.05)
+    await pilot.pause()
+
+
+async def typed(pilot: Pilot[None], text: str) -> None:
+    for sign in text:
+        await pilot.press(sign)

@@ -1,0 +1,50 @@
+"""Views, plans and outcomes as JSON: written from an embedded host by ``python -m tests.tui.record``, read by tests."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "data"
+
+
+def write(name: str, value: Any) -> None:
+    (DATA / f"{name}.json").write_text(json.dumps(asdict(value), indent=1, ensure_ascii=False) + "\n")
+
+
+def read(name: str, kind: type) -> Any:
+    return build(kind, json.loads((DATA / f"{name}.json").read_text()))
+
+
+def build(kind: Any, value: Any) -> Any:
+    """``value`` as JSON has it, as an instance of the annotation ``kind``."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if value is None or kind is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return build(next(one for one in args if one is not type(None)), value)
+    if is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        names = [one.name for one in fields(kind) if one.name in value]
+        return kind(**{name: build(hints[name], value[name]) for name in names})
+    if origin is tuple:
+        return tuple(
+            build(args[0] if args[-1] is ... else arg, one) for arg, one in zip(_each(args, value), value, strict=True)
+        )
+    if origin in (dict, Mapping) or kind is dict:
+        return {_key(args, key): build(args[1], one) for key, one in value.items()} if args else value
+    return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value
+
+
+def _each(args: tuple[Any, ...], value: list[Any]) -> list[Any]:
+    return [args[0]] * len(value) if args[-1] is ... else list(args)
+
+
+def _key(args: tuple[Any, ...], key: str) -> Any:
+    return int(key) if args[0] is int else key

@@ -1,0 +1,102 @@
+"""How every state looks: recorded moments at fixed sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from ddtune.live.snapshot import Ages, Link
+from ddtune.rollout.model import Plan
+from ddtune.tui.app import DdtuneApp
+from ddtune.tui.view import View
+from tests.tui.fakes import FakeDesk, moment
+from tests.tui.recorded import read
+from tests.tui.svg import picture
+
+
+async def shot(desk: Any, size: tuple[int, int], keys: Sequence[str] = (), theme: str | None = None) -> str:
+    app = DdtuneApp(desk)
+    async with app.run_test(size=size) as pilot:
+        if theme is not None:
+            app.theme = theme
+        for key in keys:
+            await pilot.press(key)
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        await pilot.pause()
+        return picture(app)
+
+
+def snapshot_with(view: View, **fields: Any) -> View:
+    return replace(view, snapshot=replace(view.snapshot, **fields))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 48)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_live(svg: SnapshotAssertion, size: tuple[int, int]) -> None:
+    assert await shot(FakeDesk(moment(), write=True), size) == svg
+
+
+async def test_live_light(svg: SnapshotAssertion) -> None:
+    assert await shot(FakeDesk(moment(), write=True), (120, 36), theme="ddtune-light") == svg
+
+
+async def test_read_only(svg: SnapshotAssertion) -> None:
+    assert await shot(FakeDesk(moment()), (80, 24)) == svg
+
+
+async def test_stale(svg: SnapshotAssertion) -> None:
+    view = snapshot_with(moment(), ages=Ages(12.0, 14.0, 12.0))
+    assert await shot(FakeDesk(view, write=True), (80, 24)) == svg
+
+
+async def test_link_lost(svg: SnapshotAssertion) -> None:
+    link = Link("lost", None, "The connection to b300 was lost: connection reset by peer.")
+    view = snapshot_with(moment(), link=link, ages=Ages(41.0, 41.0, 41.0))
+    assert await shot(FakeDesk(view, write=True), (80, 24)) == svg
+
+
+@pytest.mark.parametrize("name", ["plan", "refused"])
+async def test_plan(svg: SnapshotAssertion, name: str) -> None:
+    desk = FakeDesk(moment(), write=True, plan=read(name, Plan))
+    assert await shot(desk, (80, 24), ["P", "enter"]) == svg
+
+
+async def test_plan_confirmation(svg: SnapshotAssertion) -> None:
+    desk = FakeDesk(moment(), write=True, protected=True, plan=read("plan", Plan))
+    assert await shot(desk, (80, 24), ["P", "enter", "enter"]) == svg
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_progress(svg: SnapshotAssertion, size: tuple[int, int]) -> None:
+    assert await shot(FakeDesk(moment("progress"), write=True), size, ["o"]) == svg
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_rolled_back(svg: SnapshotAssertion, size: tuple[int, int]) -> None:
+    assert await shot(FakeDesk(moment("rolled-back"), write=True), size, ["o"]) == svg
+
+
+async def test_rollback_failed(svg: SnapshotAssertion) -> None:
+    view = moment("rolled-back")
+    outcome = replace(
+        view.run.outcome,
+        outcome="rollback_failed",
+        message="b300 could not be brought back to b8-nvls: a person must act now.",
+    )
+    txn = {
+        **view.snapshot.txn,
+        "state": "ROLLBACK_FAILED",
+        "settled": True,
+        "action": "look at the journal of the unit",
+    }
+    view = replace(snapshot_with(view, txn=txn), run=replace(view.run, outcome=outcome))
+    assert await shot(FakeDesk(view, write=True), (80, 24), ["o"]) == svg
+    assert await shot(FakeDesk(view, write=True), (80, 24)) == svg(name="live")
+
+
+async def test_history(svg: SnapshotAssertion) -> None:
+    assert await shot(FakeDesk(moment("rolled-back")), (80, 24), ["H"]) == svg
