@@ -1,5 +1,5 @@
 # make demo: the dashboard on an embedded host · make test: everything that CI runs · make lint · make clean
-# make faults: every fault scenario, also the slow ones
+# make faults: every fault scenario, also the slow ones · make test-engine: against a real SGLang, as root
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,13 +7,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test faults lint clean
+.PHONY: demo test test-engine faults lint clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/ddtune demo
 
 test: $(VENV)/.packages lint
 	@tests/run $(PYTEST_ARGS)
+
+test-engine: $(VENV)/.packages $(VENV)/.test
+	@PYTHON="$(PYTHON)" tests/engine/run $(PYTEST_ARGS)
 
 faults: $(VENV)/.packages $(VENV)/.test
 	@SUITES=faults tests/run --faults $(PYTEST_ARGS)
