@@ -23,7 +23,7 @@ def test_help_imports_no_large_library() -> None:
     assert done.returncode == 0, done.stderr
     assert "Usage" in done.stdout
     imported = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
-    assert "click" in imported
+    assert "ddtune" in imported
     assert not imported & set(LARGE)
 
 
