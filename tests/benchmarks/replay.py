@@ -67,11 +67,11 @@ def mixed(count: int, seed: int = 1) -> Iterator[bytes]:
 def replay(count: int) -> Result:
     """Each line through the host's reader, and one by one through the operator's state."""
     raw = list(mixed(count))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.thread_time()
     entries = [entry for line in raw if (entry := parse_entry(line))]
     host_s = time.thread_time() - begun
     packed = _packed(entries)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     state, costs = State("box", tick_s=0.5), []
     for entry in entries:
         line = {"t": "log", "at": entry["at"], "source": "unit", "entries": [entry]}
