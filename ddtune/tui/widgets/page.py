@@ -21,12 +21,16 @@ class Page(VerticalScroll):
         Binding("G", "scroll_end", "End", show=False),
     ]
 
+    def __init__(self, *, id: str) -> None:  # noqa: A002 (Textual's own name)
+        super().__init__(id=id)
+        self._lines = Static("", markup=False)
+
     def compose(self) -> ComposeResult:
-        yield Static("", markup=False)
+        yield self._lines
 
     def write(self, lines: list[Content]) -> None:
         """Show these lines instead."""
-        self.query_one(Static).update(Content("\n").join(lines))
+        self._lines.update(Content("\n").join(lines))
 
     @property
     def line_width(self) -> int:

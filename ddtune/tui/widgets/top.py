@@ -15,16 +15,20 @@ from ddtune.tui.widgets.panel import Panel
 class Top(Vertical):
     """The status line, and under it the banner while there is something to say."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._status = Panel(_status, id="status", focusable=False)
+        self._banner = Panel(_banner, id="banner", focusable=False)
+
     def compose(self) -> ComposeResult:
-        yield Panel(_status, id="status", focusable=False)
-        yield Panel(_banner, id="banner", focusable=False)
+        yield self._status
+        yield self._banner
 
     def show(self, view: View) -> None:
         """Show this moment."""
-        loud = self.query_one("#banner", Panel)
-        loud.display = banner(view, 80) is not None
-        for panel in self.query(Panel):
-            panel.show(view)
+        self._banner.display = banner(view, 80) is not None
+        self._status.show(view)
+        self._banner.show(view)
 
 
 def _status(view: View, width: int, _height: int) -> list[Content]:
