@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ddtune.gpu.catalogue import meaning
@@ -121,11 +120,6 @@ class Xids:
 
     def _changed(self, place: int, event: XidEvent) -> Xids:
         return replace(self, events=(*self.events[:place], event, *self.events[place + 1 :]))
-
-
-def index_of(event: XidEvent, gpus: Mapping[str, int]) -> int | None:
-    """The GPU's index, by the addresses of ``ddtune.gpu.reading.by_pci``."""
-    return gpus.get(event.pci)
 
 
 def _event(at: float, found: re.Match[str], text: str) -> XidEvent:

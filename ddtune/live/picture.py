@@ -7,13 +7,15 @@ from typing import Any
 
 from ddtune.engine.model import EngineReading
 from ddtune.engine.readlog import FRESH_S
-from ddtune.gpu.alarms import alarms
+from ddtune.gpu.alarms import alarms, xid_sentence
+from ddtune.gpu.reading import by_pci
 from ddtune.live.faults import run_began
 from ddtune.live.health import STALL_SHOWN_S, Facts, judge
 from ddtune.live.snapshot import Ages, ServiceReading, Snapshot
 from ddtune.live.standing import standing
 from ddtune.live.state import State
 
+XIDS_NOTED = 3
 _SERVED = frozenset(("decode", "prefill"))
 
 
@@ -22,6 +24,13 @@ def snapshot(state: State, now: float) -> Snapshot:
     txn = state.ddtune.get("txn")
     gpu_age = _age(state.gpus_at, now)
     heard = state.link.state == "up"
+    alarmed = alarms(
+        state.gpus,
+        state.gpu_source,
+        state.gpu_error,
+        gpu_age if heard and state.gpu_error is None else None,
+        _whole(state.unit.get("tp_size")),
+    )
     return Snapshot(
         host=state.host,
         at=now,
@@ -33,19 +42,13 @@ def snapshot(state: State, now: float) -> Snapshot:
         txn=dict(txn) if isinstance(txn, Mapping) else None,
         incidents=state.incidents,
         log=state.log,
-        notes=state.notes,
+        notes=(*state.notes, *(alarm.text for alarm in alarmed), *_xid_notes(state)),
         simulated=state.simulated,
         adopted=state.ddtune.get("adopted") is True,
         tick_s=state.tick_s,
         history=tuple(dict(line) for line in _list(state.ddtune.get("history")) if isinstance(line, Mapping)),
         boottime=_number(state.ddtune.get("boottime")),
-        alarms=alarms(
-            state.gpus,
-            state.gpu_source,
-            state.gpu_error,
-            gpu_age if heard and state.gpu_error is None else None,
-            _whole(state.unit.get("tp_size")),
-        ),
+        alarms=alarmed,
         xids=None if "kernel" in state.unreadable and not state.xids.events else state.xids.events,
     )
 
@@ -129,6 +132,13 @@ def _service(state: State, now: float) -> ServiceReading:
         phase=known.phase if health == "starting" else None,
         engine_version=state.info.version if state.info else None,
     )
+
+
+def _xid_notes(state: State) -> list[str]:
+    """A sentence for each of the newest Xids that are not a restart's own noise."""
+    told = [event for event in state.xids.events if event.blames != "restart"][-XIDS_NOTED:]
+    gpus = by_pci(state.gpus)
+    return [f"{xid_sentence(event, gpus)}." for event in told]
 
 
 def _age(at: float | None, now: float) -> float | None:
