@@ -81,9 +81,10 @@ class Snapshot:
     """Everything known of a host at ``at`` (seconds since the epoch, operator's clock).
 
     ``txn`` is the host's txn.json as read (docs/json.md) or ``None``; ``notes`` are sentences about what could not be
-    read, such as a journal without permission, and about what the GPUs report. ``log`` is the newest tail of unit and kernel lines. ``history`` holds
-    the newest lines of the host's history, oldest first; ``boottime`` is the host's clock, in which the times of
-    ``txn`` are, when that was read. ``xids`` is None where no source of them can be read.
+    read, such as a journal without permission, and about what the GPUs report. ``log`` is the newest tail of unit and
+    kernel lines. ``history`` holds the newest lines of the host's history, oldest first; ``boottime`` is the host's
+    clock, in which the times of ``txn`` are, when that was read. ``xids`` is None where no source of them can be
+    read.
     """
 
     host: str
