@@ -19,7 +19,7 @@ test-engine: $(VENV)/.packages $(VENV)/.test
 	@PYTHON="$(PYTHON)" tests/engine/run $(PYTEST_ARGS)
 
 faults: $(VENV)/.packages $(VENV)/.test
-	@SUITES=faults tests/run --faults $(PYTEST_ARGS)
+	@DDTUNE_TEST_BREAK="$(BREAK)" SUITES=faults tests/run --faults $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check

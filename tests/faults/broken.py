@@ -54,7 +54,9 @@ _PATCHES: dict[str, tuple[Callable[[Sources], None], ...]] = {
             "",
         ),
         _replace("verbs_txn", "known.state in TRYING:\n        _check_runs", "known.op == '':\n        _check_runs"),
-        _replace("txn_forward", "    if not event.invocation == event.running == txn.trial_invocation:", "    if False:"),
+        _replace(
+            "txn_forward", "    if not event.invocation == event.running == txn.trial_invocation:", "    if False:"
+        ),
         _replace("txn", "    if not isinstance(event, Chosen) and event.op not in (None, txn.op):", "    if False:"),
     ),
     # Both clocks with what a file says added to them.

@@ -124,19 +124,20 @@ def row(request: pytest.FixtureRequest) -> Row:
 @pytest.fixture
 def site(sites: Sites, request: pytest.FixtureRequest) -> Iterator[Site]:
     """A sound site; what it shows at the end goes into the row, if the test has one."""
-    with _watched(sites.get(), request.node) as site:
+    with watched(sites.get(), request.node) as site:
         yield site
 
 
 @pytest.fixture
 def own_site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """A site for one test alone, to be rebooted or ruined."""
-    with adopted(tmp_path) as site, _watched(site, request.node):
+    with adopted(tmp_path) as site, watched(site, request.node):
         yield site
 
 
 @contextlib.contextmanager
-def _watched(site: Site, node: pytest.Item) -> Iterator[Site]:
+def watched(site: Site, node: pytest.Item) -> Iterator[Site]:
+    """``site`` while the test of ``node`` uses it; what it shows at the end goes into the test's row."""
     site.begin()
     yield site
     if row := _row(node):

@@ -21,6 +21,7 @@ from typing import Any
 
 from tests.faults import broken
 
+MODULES = ("paths", "ledger", "txn", "releases", "clock")
 UNIT = "racing.service"
 RELEASE = {"argv": ["/bin/true"], "cwd": "/", "env_set": {}, "env_unset": [], "schema": 1}
 WIDTH_S = 0.0008
@@ -33,8 +34,7 @@ def _programs(folder: Path) -> dict[str, ModuleType]:
     with zipfile.ZipFile(folder / "onhost.pyz") as archive:
         archive.extractall(unpacked)
     (unpacked / "ddtune").rename(unpacked / "raced")
-    sys.path.insert(0, str(unpacked))
-    return {name: importlib.import_module(f"raced.onhost.{name}") for name in ("paths", "ledger", "txn", "releases", "clock")}
+    return _modules(folder)
 
 
 def _racer(part: str, folder: str, barrier: Barrier, races: int, answers: Any) -> None:
@@ -58,7 +58,7 @@ def _racer(part: str, folder: str, barrier: Barrier, races: int, answers: Any) -
 
 def _modules(folder: Path) -> dict[str, ModuleType]:
     sys.path.insert(0, str(folder / "programs"))
-    return {name: importlib.import_module(f"raced.onhost.{name}") for name in ("paths", "ledger", "txn", "releases", "clock")}
+    return {name: importlib.import_module(f"raced.onhost.{name}") for name in MODULES}
 
 
 def run(races: int, folder: Path) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 from tests.e2e.guest import Guest, booted, wait_until
 from tests.e2e.onhost import RUN, STATE, OnHost
-from tests.e2e.operator import HOST, Operator
+from tests.e2e.operator import HOST, Operator, write_config
 from tests.e2e.service import Service, install
 from tests.e2e.unit import UNIT
 from tests.faults import broken
@@ -37,6 +38,7 @@ SCENARIO = ",".join(
 ENGINE = {"DDTUNE_SIM_SPEED": "100", "DDTUNE_SIM_TRAFFIC": "0", "DDTUNE_SIM_SCENARIO": SCENARIO}
 STABLE = "8"
 GOOD = "t7"
+_serial = itertools.count(1)
 ENDS = ("committed", "rolled_back", "rollback_failed", "host_action_required", "aborted", "late_crash")
 
 
@@ -51,6 +53,16 @@ class Site(Service):
         profiles.mkdir(exist_ok=True)
         for budget in range(2, 8):
             _profile(profiles / f"t{budget}.toml", budget)
+
+    @contextlib.contextmanager
+    def limits(self, **limits: float) -> Iterator[None]:
+        """The operator's configuration with other limits."""
+        before = self.operator.config.read_text()
+        write_config(self.guest, self.operator.folder, LIMITS | limits)
+        try:
+            yield
+        finally:
+            self.operator.config.write_text(before)
 
     def stable(self) -> str:
         """The release that the link ``stable`` names, read over a new login."""
@@ -68,6 +80,7 @@ class Site(Service):
 
     def begin(self) -> None:
         """From here on lines of the history are this test's."""
+        self.guest.ssh(["sh", "-c", f"rm -f {STATE}/quarantine/*.json"])
         self.known = 0
         self.known = len(self.lines())
 
@@ -90,6 +103,10 @@ class Site(Service):
         ends = " ".join(f"{event}({cause})" if cause else event for event, cause in self.ends())
         return [runs, f"stable {self.stable()[:8]}", f"history: {ends or 'no end'}"]
 
+    def show_down(self) -> bool:
+        """The service has no process and none is on its way."""
+        return self.guest.show("ActiveState") in ("inactive", "failed")
+
     def settled(self, op: str, limit_s: float = 60) -> dict[str, Any]:
         """The transaction once nothing is left to do."""
         return self.host.wait_settled(op, limit_s)
@@ -106,9 +123,13 @@ class Site(Service):
         assert not self.guest.file(f"{RUN}/trial").is_symlink()
         return txn
 
+    def candidate(self, budget: int = 7, *more: str) -> str:
+        """A release of its own: one that no other test has brought into quarantine."""
+        return self.host.put(budget, *more, FAULT=str(next(_serial)))
+
     def trial(self, budget: int = 7, **fields: Any) -> str:
         """A helper-driven trial whose candidate serves; its op."""
-        op = self.host.trial(self.host.put(budget), **fields)
+        op = self.host.trial(self.candidate(budget), **fields)
         self.host.wait_ready(op)
         return op
 
@@ -117,18 +138,59 @@ class Site(Service):
         inside = ["nsenter", "--target", str(self.guest.init_pid), "--mount", "--uts", "--ipc", "--pid", "--cgroup"]
         return subprocess.run([*inside, "--root", "--wd=/", *argv], input=stdin, capture_output=True, check=check)
 
+    def stamp(self) -> Path:
+        """A moment of the guest's files, for ``changed``."""
+        path = self.guest.folder / "stamp"
+        path.write_text("")
+        return path
+
+    def changed(self, stamp: Path) -> list[str]:
+        """What of the guest's own files was written, made or removed since ``stamp``, but for what is systemd's.
+
+        The engine's readings, journald's files and the traces of a login are theirs.
+        """
+        theirs = (
+            *(
+                "/var/log/",
+                "/run/log/",
+                "/run/systemd",
+                "/run/user",
+                "/run/dbus",
+                "/run/sshd",
+                "/run/utmp",
+                "/run/motd",
+            ),
+            *("/run/sglang", "/home/sglang", "/tmp", "/var/lib/systemd/", "/run/sudo", "/dev/"),
+        )
+        written = Path(f"/proc/{self.guest._keeper.pid}/root{self.guest._base}/up")
+        found = []
+        for root, prefix in ((written, ""), (self.guest.file("/run"), "/run")):
+            done = subprocess.run(
+                ["find", f"{root}/.", "-xdev", "-newercm", stamp], capture_output=True, text=True, check=False
+            )
+            found += [prefix + path.removeprefix(f"{root}/.") for path in done.stdout.splitlines()]
+        return [path for path in found if path not in ("", "/run", "/var/log") and not path.startswith(theirs)]
+
+    def collectors(self) -> list[int]:
+        """Programs of ddtune that were sent along and still run in the guest, as this machine numbers them."""
+        return [
+            pid for pid, argv in self._processes() if "-c" in argv and any("zlib.decompress" in word for word in argv)
+        ]
+
+    def _processes(self) -> Iterator[tuple[int, list[str]]]:
+        space = os.readlink(f"/proc/{self.guest.init_pid}/ns/pid")
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{entry}/ns/pid") == space:
+                    yield int(entry), Path(f"/proc/{entry}/cmdline").read_text(errors="replace").split("\0")
+
     def programs(self) -> dict[int, list[str]]:
         """The guest's on-host programs that run now: this machine's pids and their arguments behind the zipapp."""
-        space = os.readlink(f"/proc/{self.guest.init_pid}/ns/pid")
         found = {}
-        for entry in os.listdir("/proc"):
-            with contextlib.suppress(OSError):
-                if not entry.isdigit() or os.readlink(f"/proc/{entry}/ns/pid") != space:
-                    continue
-                words = Path(f"/proc/{entry}/cmdline").read_text().split("\0")
-                zipapp = next((at for at, word in enumerate(words[:4]) if word.endswith("ddtune-onhost.pyz")), None)
-                if zipapp is not None:
-                    found[int(entry)] = words[zipapp + 1 :]
+        for pid, argv in self._processes():
+            zipapp = next((at for at, word in enumerate(argv[:4]) if word.endswith("ddtune-onhost.pyz")), None)
+            if zipapp is not None:
+                found[pid] = argv[zipapp + 1 :]
         return found
 
     def start_switch(self, profile: str = GOOD, *options: str) -> subprocess.Popen[str]:
@@ -162,10 +224,10 @@ def _profile(path: Path, budget: int) -> None:
     )
 
 
-def adopt(guest: Guest, folder: Path, limits: Mapping[str, float] | None = None, **environment: str) -> Site:
+def adopt(guest: Guest, operator: Operator, **environment: str) -> Site:
     """Puts a service into a booted guest, under ddtune, and under broken programs where the run asks for them."""
     install(guest, **(ENGINE | environment))
-    site = Site(guest, Operator(guest, folder / "operator", LIMITS | dict(limits or {})))
+    site = Site(guest, operator)
     answer = site.operator.run("adopt", HOST, "--json", timeout=120)
     assert answer.code == 0, answer
     broken.install(guest, broken.asked())
@@ -177,7 +239,7 @@ def adopt(guest: Guest, folder: Path, limits: Mapping[str, float] | None = None,
 def adopted(folder: Path, limits: Mapping[str, float] | None = None, **environment: str) -> Iterator[Site]:
     """A guest of its own with its service adopted."""
     with booted(folder) as guest:
-        yield adopt(guest, folder, limits, **environment)
+        yield adopt(guest, Operator(guest, folder / "operator", LIMITS | dict(limits or {})), **environment)
 
 
 __all__ = ["HOST", "RUN", "STATE", "UNIT", "Site", "adopt", "adopted", "kill", "reached"]

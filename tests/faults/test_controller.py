@@ -143,5 +143,3 @@ def test_08_asleep_in_the_soak(site: Site, row: Row) -> None:
     assert process.returncode == 3, (out, err)
     assert json.loads(out)["cause"] == "lease_lost"
     assert site.runs(STABLE)
-
-

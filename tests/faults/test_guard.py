@@ -53,7 +53,7 @@ def test_13_guard_masked(site: Site, row: Row) -> None:
     op = "20261129190000-masked"
     site.guest.ssh(["systemctl", "mask", "--runtime", _guard(op)])
     order = {"op": op, "kind": "switch", "owner": OWNER, "lease_s": 60, "confirm_deadline_s": 300, "canary": CANARY}
-    answer = site.host.call("arm", candidate=site.host.put(7), api_port=site.guest.api_port, **order)
+    answer = site.host.call("arm", candidate=site.candidate(), api_port=site.guest.api_port, **order)
     assert not answer["ok"]
     assert "guard" in answer["message"]
     row.note(f"arm refused: {answer['message']}"[:110])
@@ -66,14 +66,14 @@ def test_13_guard_masked(site: Site, row: Row) -> None:
 
 @pytest.mark.slow
 def test_14_reloaded_all_the_time(site: Site, row: Row) -> None:
-    op = site.trial(lease_s=LEASE_S)
+    op = site.trial(lease_s=2 * LEASE_S)
     guard = site.guest.show("MainPID", _guard(op))
-    end = time.monotonic() + LEASE_S - 2
+    end = time.monotonic() + LEASE_S
     reloads = 0
     while time.monotonic() < end:
         site.guest.ssh(["systemctl", "daemon-reload"])
         reloads += 1
-        wait_until("two seconds have passed", lambda began=time.monotonic(): time.monotonic() - began > 1.9, 5)
+        time.sleep(2)
     site.guest.ssh(["systemctl", "daemon-reexec"])
     assert site.guest.show("MainPID", _guard(op)) == guard, "the same guard lives"
     _expired_in_time(site, op, row)

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.timeout(400)]
 
 
 def _armed(site: Site) -> str:
-    return site.host.arm(site.host.put(7))
+    return site.host.arm(site.candidate())
 
 
 def _swapped(site: Site) -> str:
@@ -33,7 +33,7 @@ def _stopped(site: Site) -> str:
 
 
 def _loading(site: Site) -> str:
-    return site.host.trial(site.host.put(7))
+    return site.host.trial(site.candidate())
 
 
 def _soaking(site: Site) -> str:
@@ -118,5 +118,3 @@ def test_17_in_the_soak(own_site: Site, row: Row) -> None:
     assert own_site.runs(STABLE)
     assert own_site.ends(op) == [("rolled_back", "killed")]
     assert not os.path.lexists(own_site.guest.file(f"{RUN}/trial"))
-
-
