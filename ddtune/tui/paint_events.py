@@ -7,10 +7,12 @@ from typing import Any
 
 from textual.content import Content
 
+from ddtune.engine.log import body_of, parse
 from ddtune.engine.model import Incident
 from ddtune.tui import words
 from ddtune.tui.view import View
 
+EVIDENCE_SHOWN = 3
 MARKS = {
     "committed": ("✓", words.GOOD),
     "adopted": ("✓", words.GOOD),
@@ -43,32 +45,44 @@ def lines(view: View, width: int, height: int) -> list[Content]:
 
 
 def history(entries: Sequence[Mapping[str, Any]], incidents: Sequence[Incident], width: int) -> list[Content]:
-    """Every transaction with its evidence and its owner, the newest first, then incidents outside of any."""
-    found = []
-    for entry in reversed(entries):
-        at = float(entry.get("at") or 0.0)
-        owner = entry.get("owner") or {}
-        by = f"by {words.word(owner.get('who'))}@{words.word(owner.get('host'))}" if owner else ""
-        head = words.line((f" {words.clock(at)}  ", words.MUTED), _event(entry), (f"  {by}", words.MUTED))
-        found.append(words.fit(head, width))
-        if entry.get("text"):
-            found += words.folded("", words.safe(entry["text"]), width, words.MUTED)
-        found += _evidence(entry.get("evidence") or (), width)
-    for incident in reversed(incidents):
-        found.append(words.line((f" {words.clock(incident.at)}  ", words.MUTED), _incident(incident)))
-        found += [
-            row
-            for one in incident.evidence[:3]
-            for row in words.folded("", f"{one.source} {words.safe(one.rank or '')}: {words.safe(one.text)}", width)
-        ]
+    """Every step of every transaction with its evidence and its owner, and every incident; the newest first."""
+    dated = [(float(entry.get("at") or 0.0), _in_full(entry, width)) for entry in entries]
+    dated += [(one.at, _incident_in_full(one, width)) for one in incidents]
+    found = [row for _, rows in sorted(dated, key=lambda one: one[0], reverse=True) for row in rows]
     return found or [words.line((" Nothing has happened on this host yet.", words.MUTED))]
+
+
+def _in_full(entry: Mapping[str, Any], width: int) -> list[Content]:
+    owner = entry.get("owner") or {}
+    by = f"  by {words.word(owner.get('who'))}@{words.word(owner.get('host'))}" if owner else ""
+    at = f" {words.clock(float(entry.get('at') or 0.0))}  "
+    rows = [words.fit(words.line((at, words.MUTED), _event(entry), (by, words.MUTED)), width)]
+    evidence = entry.get("evidence") or []
+    text = str(entry.get("text") or "")
+    if text and text not in (str(one.get("text")) for one in evidence):
+        rows += words.folded("", words.safe(text), width, words.MUTED)
+    for one in evidence[:EVIDENCE_SHOWN]:
+        rows += _line(str(one.get("source")), one.get("rank"), str(one.get("text")), width)
+    return rows
+
+
+def _incident_in_full(incident: Incident, width: int) -> list[Content]:
+    rows = [words.line((f" {words.clock(incident.at)}  ", words.MUTED), _incident(incident))]
+    for one in incident.evidence[:EVIDENCE_SHOWN]:
+        rows += _line(one.source, one.rank, one.text, width)
+    return rows
+
+
+def _line(source: str, rank: object, text: str, width: int) -> list[Content]:
+    where = words.safe(source) + (f" {words.safe(rank)}" if rank else "")
+    return words.folded("", f"{where}: {body_of(parse(text))}", width)
 
 
 def _event(entry: Mapping[str, Any]) -> Content:
     event = str(entry.get("event"))
     mark, style = MARKS.get(event, ("·", ""))
     target = words.word((entry.get("to") or {}).get("profile"))
-    cause = f" because {words.safe(entry['cause'])}" if entry.get("cause") else ""
+    cause = f" because {words.safe(entry['cause']).replace('_', ' ')}" if entry.get("cause") else ""
     said = SAID.get(event, words.safe(event).replace("_", " "))
     return words.line(
         (f"{mark} ", f"bold {style}"),
@@ -81,16 +95,8 @@ def _event(entry: Mapping[str, Any]) -> Content:
 def _incident(incident: Incident) -> Content:
     where = f" on {words.safe(incident.rank)}" if incident.rank else ""
     gpu = "" if incident.gpu is None else f", GPU {incident.gpu}"
-    return words.line(("! ", f"bold {words.BAD}"), (words.safe(incident.cause), f"bold {words.BAD}"), f"{where}{gpu}")
-
-
-def _evidence(entries: Sequence[Mapping[str, Any]], width: int) -> list[Content]:
-    return [
-        row
-        for one in entries[:4]
-        for row in words.folded(
-            "",
-            f"{words.word(one.get('source'))} {words.safe(one.get('rank') or '')}: {words.word(one.get('text'))}",
-            width,
-        )
-    ]
+    return words.line(
+        ("! ", f"bold {words.BAD}"),
+        (words.safe(incident.cause).replace("_", " "), f"bold {words.BAD}"),
+        f"{where}{gpu}",
+    )

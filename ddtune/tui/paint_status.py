@@ -76,10 +76,10 @@ def _items(view: View) -> list[_Item]:
         _Item(words.word(service.profile), "bold"),
         _Item(standing, "", 2, words.clip(standing, 4)),
         _Item(health, HEALTH_STYLE.get(service.health, "bold") if view.link_up else words.MUTED),
-        _Item(proof, words.MUTED, 8),
-        _Item(f"{words.number(service.tokens_per_s)} tok/s", "", 8),
-        _Item(f"accept {words.number(service.accept_length, 2)}", "", 8),
-        _Item(f"{words.number(watts)} W", "", 7),
+        _Item(f"{words.number(service.tokens_per_s)} tok/s", "", 7),
+        _Item(f"accept {words.number(service.accept_length, 2)}", "", 7),
+        _Item(f"{words.number(watts)} W", "", 8),
+        _Item(proof, words.MUTED, 9),
     ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+from textual.widgets import Input
 
 from ddtune.config.model import HostConfig
 from ddtune.config.resolve import resolve_host
@@ -35,6 +36,7 @@ def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(Input, "_toggle_cursor", lambda _: None)
     monkeypatch.chdir(tmp_path)
     time.tzset()
     yield

@@ -263,7 +263,7 @@ async def test_help_history_palette_theme_and_screenshot(tmp_path) -> None:
         assert "Roll back: b, then y" in shown(pilot)
         await pilot.press("q", "H")
         assert isinstance(pilot.app.screen, HistoryScreen)
-        assert "illegal_memory_access" in shown(pilot)
+        assert "illegal memory access" in shown(pilot)
         await pilot.press("q", "t")
         assert pilot.app.theme == "ddtune-light"
         await pilot.press("S")
