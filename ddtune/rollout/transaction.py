@@ -22,6 +22,7 @@ from ddtune.engine.model import Evidence, Incident, Phase
 from ddtune.gate.model import CheckResult
 from ddtune.gate.sending import EngineGone
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+from ddtune.rollout.ending import await_over, await_serving
 from ddtune.rollout.errors import Refused, TrialFailed
 from ddtune.rollout.feed import Feed
 from ddtune.rollout.gating import Gating
@@ -268,32 +269,21 @@ class Transaction:
         """Wait until the host has nothing left to do, then say how it ended."""
         if self._watch.reverted.is_set():
             with self._phase("rollback", own=False, text="the host goes back to the stable release"):
-                await self._await_over()
+                await await_over(self._link, self._watch, self._limits)
                 await self._judge_stable()
         else:
-            await self._await_over()
+            await await_over(self._link, self._watch, self._limits)
         ended = with_txn(self._outcome, self._watch.txn if self._watch.over.is_set() else None, self._incident)
         return self._finish(ended, self._sentence(ended))
-
-    async def _await_over(self) -> None:
-        """Read the transaction until nothing is left to do; gives up once the host must have decided long ago."""
-        limits = self._limits
-        give_up = time.monotonic() + 2 * limits.start_deadline_s + limits.stop_timeout_s + limits.lease_s
-        while not self._watch.over.is_set() and time.monotonic() < give_up:
-            with contextlib.suppress(HelperRefused, HelperFailed, Unreachable):
-                state = await self._link.call("state", limit=1, patience_s=limits.lease_s)
-                self._watch.update(state.get("txn"), state.get("boottime"))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._watch.over.wait(), 0.5)
 
     async def _judge_stable(self) -> None:
         """ROLLED_BACK is said once stable, restarted, passed the quick gate; the host hears of it when it did not."""
         txn = self._watch.txn or {}
-        if (
-            txn.get("state") != "ROLLED_BACK"
-            or not self._watch.over.is_set()
-            or not (txn.get("times") or {}).get("serving")
-        ):
+        if txn.get("state") != "ROLLED_BACK" or not self._watch.over.is_set():
+            return
+        if "times" not in txn:
+            await await_serving(self._gating, self._limits.start_deadline_s)
+        elif not txn["times"].get("serving"):
             return
         self._served_at = time.monotonic()
         self._stage = "rollback"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.e2e.guest import wait_until
@@ -25,9 +27,13 @@ def test_reboot_in_mid_trial_lands_on_stable(own_service: Service, stop: str) ->
         service.guest.boot()
         service.wait_ready()
         assert service.runs("8")
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
         process.communicate()
+    answer = json.loads(out)
+    assert (process.returncode, answer["outcome"], answer["cause"]) == (3, "rolled_back", "killed"), (answer, err)
+    assert answer["stable"]["profile"] == "b8-nvls"
 
     ends = [line for line in service.history() if line["op"] == op and line["event"] not in {"armed", "swapped"}]
     assert [line["event"] for line in ends] == ["rolled_back"]

@@ -8,6 +8,7 @@ import pytest
 
 from ddtune.profiles.model import Release
 from ddtune.rollout import preflight
+from ddtune.rollout.ending import end_in
 from ddtune.rollout.model import Outcome, ReleaseRef
 from ddtune.rollout.outcome import EXIT_CODES, host_times, outcome_json, with_txn
 from ddtune.rollout.state import is_over, read_state
@@ -158,3 +159,21 @@ def test_own_time_leaves_out_waiting_once() -> None:
     assert watch.own_s == 2.0
     assert watch.elapsed_s == 6.0
     assert watch.report() == {"arm": 2.0, "start": {"weights": 3.0}}
+
+
+def test_the_history_tells_how_an_op_ended_that_a_reboot_took_away() -> None:
+    history = [
+        {"op": "0001-b12", "event": "armed", "outcome": None},
+        {"op": "0002-b8", "event": "rolled_back", "cause": "lease_lost"},
+        {"op": "0001-b12", "event": "rolled_back", "cause": "killed", "text": "the host was restarted", "at": 5.0},
+        {"op": "0001-b12", "event": "late_crash"},
+    ]
+    ended = end_in(history, "0001-b12")
+    assert ended is not None
+    assert (ended["state"], ended["cause"], ended["settled"]) == ("ROLLED_BACK", "killed", True)
+    assert ended["evidence"][0]["text"] == "the host was restarted"
+    assert end_in(history[:1], "0001-b12") is None
+    watch = TxnWatch("0001-b12")
+    watch.update(ended)
+    assert watch.over.is_set()
+    assert with_txn(begun(), watch.txn).cause == "killed"
