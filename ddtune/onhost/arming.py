@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,14 +12,13 @@ from .alive import wait_for_guard
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
+from .room import check_room
 from .txn_events import Arm, Fail
 from .txn_model import KINDS, Txn, to_json
 from .unit import SystemctlError, guard_unit
 from .verbs_txn import applied
 
 GUARD_LIMIT_S = 5.0
-_ROOM_BYTES = 1024 * 1024
-_ROOM_INODES = 64
 
 ARM: schema.Fields = {
     "op": schema.op,
@@ -145,16 +143,6 @@ def _check_readable(paths: UnitPaths, sha: str, cause: str) -> None:
         releases.read(paths, sha)
     except releases.ReleaseError as error:
         raise RefusalError(cause, str(error)) from None
-
-
-def check_room(folder: str) -> None:
-    """Refuses, as ``disk_full``, a folder whose file system has no room for what a transaction writes."""
-    try:
-        room = os.statvfs(folder)
-    except OSError as error:
-        raise RefusalError("disk_full", f"{folder} cannot be used: {error.strerror}") from None
-    if room.f_bavail * room.f_frsize < _ROOM_BYTES or (room.f_files and room.f_favail < _ROOM_INODES):
-        raise RefusalError("disk_full", f"too little room is left for {folder}: free some space or inodes there")
 
 
 def _quarantined(paths: UnitPaths, candidate: str, found: Mapping[str, Any]) -> str:

@@ -10,10 +10,10 @@ import sys
 import time
 from contextlib import suppress
 
-from . import alive, clock, envelope_entry, restore, store, watch_unit
+from . import alive, clock, envelope_entry, residue, restore, store, watch_unit
 from .hand import Hand, remembered
 from .paths import Install, Paths, load_install
-from .txn import COMMITTING, LIVE, Ended, Fail, Tick, Txn, TxnError, expired
+from .txn import COMMITTING, LIVE, TRYING, Ended, Fail, Tick, Txn, TxnError, expired
 from .unit import Systemctl, SystemctlError, guard_unit
 
 SLICE_S = 0.2
@@ -85,19 +85,47 @@ class Guard:
         except TxnError:
             # Met with a rescue at the next look.
             return
-        except (SystemctlError, store.LockTimeoutError) as error:
+        except (SystemctlError, store.LockTimeoutError, store.DiskFull) as error:
             print(f"ddtune: {error}", file=sys.stderr)
             time.sleep(SLICE_S)
+        except OSError as error:
+            print(f"ddtune: {error}", file=sys.stderr)
+            self.go_back_unrecorded(txn)
+            time.sleep(SLICE_S)
+
+    def go_back_unrecorded(self, txn: Txn) -> None:
+        """Nothing can be written, so no decision can be kept; but a start that finds the time run out runs stable."""
+        if txn.state not in LIVE or not expired(txn, clock.boottime()):
+            return
+        state = self.hand.systemctl.state(self.hand.unit)
+        if not txn.trial_invocation or state.invocation != txn.trial_invocation:
+            return
+        with suppress(SystemctlError):
+            restore.stop_unit(self.hand, txn, polite=True)
+            self.hand.systemctl.reset_failed(self.hand.unit)
+            self.hand.systemctl.start(self.hand.unit)
 
     def watch(self, txn: Txn) -> None:
         if expired(txn, clock.boottime()):
             self.hand.apply(lambda at: Tick(at, txn.op))
             return
+        if txn.state in TRYING and txn.forgiven and not txn.trial_invocation:
+            self.try_again(txn)
         if self.read_lines(SLICE_S):
             return
         if time.monotonic() - self.looked_at >= UNIT_S:
             self.looked_at = time.monotonic()
             self.look()
+
+    def try_again(self, txn: Txn) -> None:
+        """Make a start that a passing fault ended once more, as a new one and not as systemd's own restart."""
+        if self.hand.systemctl.state(self.hand.unit).invocation != txn.forgiven:
+            return
+        if self.hand.systemctl.job(self.hand.unit):
+            return
+        restore.stop_unit(self.hand, txn, polite=False)
+        self.hand.systemctl.reset_failed(self.hand.unit)
+        self.hand.systemctl.start(self.hand.unit)
 
     def read_lines(self, limit_s: float) -> bool:
         """Wait for lines of the journal; True when one of them decided. A later one may explain it better."""
@@ -114,6 +142,7 @@ class Guard:
     def look(self) -> None:
         """Is the start that is on trial still running?"""
         state = self.hand.systemctl.state(self.hand.unit)
+        residue.remember(self.hand.paths, state.main_pid)
         txn = self.hand.load()
         if txn is None or txn.state not in LIVE:
             return

@@ -125,6 +125,10 @@ class UnitPaths:
         return self._run("ended.json")
 
     @property
+    def processes(self) -> str:
+        return self._run("processes.json")
+
+    @property
     def guard(self) -> str:
         return self._run("guard.json")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from . import canary, clock
+from . import canary, clock, residue
 from .hand import Hand
 from .txn import HOST_ACTION_REQUIRED, GaveUp, HostAction, Restored, RestoreFailed, Restoring, Txn
 from .unit import SystemctlError, UnitState
@@ -44,9 +44,14 @@ def _stop(hand: Hand, txn: Txn) -> None:
     if stop_unit(hand, txn, polite=txn.cause in POLITE):
         hand.apply(lambda at: Restoring(at, txn.op, "start"))
         return
-    text = f"processes of {hand.unit} do not end on SIGKILL: restart the host"
-    hand.apply(lambda at: HostAction(at, txn.op, "residue", text, (said(text, "guard"),)))
-    hand.apply(lambda at: RestoreFailed(at, txn.op, "residue", final=True))
+    _hand_over(hand, txn, "residue", f"processes of {hand.unit} do not end on SIGKILL: restart the host")
+
+
+def _hand_over(hand: Hand, txn: Txn, cause: str, action: str) -> None:
+    """No start can help before a person has: the unit stays stopped."""
+    named = tuple(said(text, "guard") for text in residue.foreign(hand.install))
+    hand.apply(lambda at: HostAction(at, txn.op, cause, action, (said(action, "guard"), *named)))
+    hand.apply(lambda at: RestoreFailed(at, txn.op, cause, final=True))
 
 
 def _stable_runs(hand: Hand, txn: Txn, state: UnitState) -> bool:
@@ -90,6 +95,11 @@ def _wait_down(hand: Hand, limit_s: float) -> bool:
 
 def _start(hand: Hand, txn: Txn) -> None:
     state = hand.systemctl.state(hand.unit)
+    if state.down:
+        left = residue.clear(hand.install, hand.paths, txn.api_port)
+        if left:
+            _hand_over(hand, txn, left.cause, left.action)
+            return
     if over(state) or state.invocation != txn.stable_invocation:
         try:
             hand.systemctl.reset_failed(hand.unit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Optional, Tuple
 
@@ -27,6 +28,8 @@ BLAMELESS = frozenset(
     )
 )  # fmt: skip
 """Causes that say nothing about the candidate, so that it is not quarantined for them."""
+
+_NOT_YET = re.compile(r"Cuda failure 802\b|system not yet initialized")
 
 WEAK = frozenset(("crash_loop", "engine_dead", "killed", "start_failed", "unknown", "xid_app"))
 """Causes that a fatal line, read a moment later, explains better."""
@@ -110,7 +113,17 @@ def abort(txn: Txn, event: ev.Abort) -> Step:
     return (txn, ()) if txn.state in DECIDED and txn.state != COMMITTED else wrong_state(txn, "aborted")
 
 
+def _passing(event: ev.Fatal) -> bool:
+    """The fabric was not ready yet, which the next start finds in order."""
+    return any(_NOT_YET.search(str(entry.get("text"))) for entry in event.evidence)
+
+
 def fatal(txn: Txn, event: ev.Fatal) -> Step:
+    again = txn.state in TRYING and txn.trial_invocation and not (txn.ready or txn.forgiven) and txn.tries_left > 0
+    if again and _passing(event):
+        # Nobody is blamed for the first time: the guard starts the same release once more.
+        evidence = txn.evidence + event.evidence
+        return replace(txn, forgiven=txn.trial_invocation, trial_invocation=None, evidence=evidence), ()
     if txn.state in LIVE:
         return roll_back(txn, event.at, event.cause, event.evidence, True, restore=True)
     if txn.state == ROLLED_BACK and not txn.settled and txn.cause in WEAK and event.cause not in WEAK:

@@ -53,8 +53,8 @@ class Txn:
     Times are CLOCK_BOOTTIME seconds of the host, but for ``wall_at`` (seconds since the epoch). ``evidence`` entries:
     ``{at (epoch), source, rank, text}``. ``times`` has the instant of each step that has happened. ``settled`` means
     that nothing is left to do; until then everybody else is told busy. ``stable_invocation`` is the last start that ran
-    stable under this transaction, ``blamed`` whether ``cause`` is the candidate's doing, ``action`` what a person has
-    to do.
+    stable under this transaction, ``forgiven`` a start of the candidate that a passing fault ended, so that it is made
+    once more, ``blamed`` whether ``cause`` is the candidate's doing, ``action`` what a person has to do.
     """
 
     op: str
@@ -78,6 +78,7 @@ class Txn:
     start_invocation: str | None = None
     trial_invocation: str | None = None
     stable_invocation: str | None = None
+    forgiven: str | None = None
     ready: bool = False
     journal_cursor: str | None = None
     fatal_patterns: tuple[Mapping[str, str], ...] = field(default=(), hash=False)

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import clock, inspect_process, ledger, releases, schema
+from . import clock, inspect_process, ledger, releases, residue, schema
 from .alive import guard_alive
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
+from .room import check_room
 from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
 from .txn_model import TRYING, Txn, busy, to_json
 from .unit import UnitState
@@ -79,7 +80,11 @@ def stop(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 def start(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Asks systemd to start the unit and does not wait; the start deadline runs from here."""
     paths = host.adopted(unit)
-    live(paths, fields["op"], TRYING, "started")
+    txn = live(paths, fields["op"], TRYING, "started")
+    if host.systemctl.state(unit).down:
+        left = residue.clear(host.install, paths, txn.api_port)
+        if left:
+            raise RefusalError(left.cause, left.action)
     txn = applied(paths, lambda at: Mark(at, fields["op"], "started"))
     host.systemctl.reset_failed(unit)
     host.systemctl.start(unit)
@@ -108,6 +113,8 @@ def confirm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     state, known = host.systemctl.state(unit), ledger.load(paths)
     if known is not None and known.op == op and known.state in TRYING:
         _check_runs(paths, known, state, judged)
+        # Behind the intent there is no way back, so what it writes must fit.
+        check_room(paths.state)
     return {"txn": to_json(applied(paths, lambda at: Confirm(at, op, judged, state.invocation)))}
 
 

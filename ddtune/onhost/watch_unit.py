@@ -28,7 +28,7 @@ def lost(txn: Txn, state: UnitState, ends: Mapping[str, Any]) -> Lost | None:
     """
     watched = txn.start_invocation if txn.state == ARMED else txn.trial_invocation
     if txn.state in TRYING and watched is None:
-        if state.running and state.invocation not in ("", txn.start_invocation):
+        if state.running and state.invocation not in ("", txn.start_invocation, txn.forgiven):
             return "start_failed", "the service runs a start that ddtune did not choose"
         return None
     if not watched or (state.invocation == watched and not over(state)):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ddtune.onhost import arming
 from ddtune.onhost.context import RefusalError
+from ddtune.onhost.room import check_room
 from tests.unit.onhost_helper.host import OWNER, UNIT, Host, wait_until
 
 OP = "20261129185959-abc"
@@ -150,7 +150,7 @@ def test_too_little_room_is_refused(monkeypatch: pytest.MonkeyPatch, room: int, 
     full = os.statvfs_result((4096, 4096, 10**6, room, room, 10**6, inodes, inodes, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _path: full)
     with pytest.raises(RefusalError, match="too little room is left for /x") as refused:
-        arming.check_room("/x")
+        check_room("/x")
     assert refused.value.cause == "disk_full"
 
 
@@ -158,7 +158,7 @@ def test_a_file_system_without_an_inode_limit_has_room(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         os, "statvfs", lambda _path: os.statvfs_result((4096, 4096, 10**6, 9999, 9999, 0, 0, 0, 0, 255))
     )
-    arming.check_room("/x")
+    check_room("/x")
 
 
 def test_stopping_kills_what_does_not_end(host: Host) -> None:
