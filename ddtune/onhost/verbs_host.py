@@ -55,11 +55,13 @@ def probe_build(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
         raise RefusalError("unknown", f"{unit} is not running and not adopted, so its engine is not known")
     env = process.env if process else {"PATH": os.defpath}
     user = host.systemctl.show(unit, "User").get("User")
+    cache = store.read_json(cache_file)
     try:
-        found = build_probe.probe(program["argv"], program["cwd"], env, user, store.read_json(cache_file))
+        found = build_probe.probe(program["argv"], program["cwd"], env, user, cache)
     except (build_probe.ProbeError, RunError) as error:
         raise RefusalError("unknown", str(error)) from None
-    if os.path.isdir(paths.state):
+    # Who only looks writes nothing, unless the engine is another one.
+    if os.path.isdir(paths.state) and (cache is None or found["key"] != cache.get("key")):
         # A cache that cannot be kept costs seconds the next time, nothing else.
         with contextlib.suppress(OSError, store.DiskFull):
             store.write_json(cache_file, found)
