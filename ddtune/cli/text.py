@@ -24,6 +24,7 @@ def status_text(snapshot: Snapshot) -> str:
     service = snapshot.service
     marks = "  (simulated)" if snapshot.simulated else ""
     lines = [
+        *_loud(snapshot),
         f"{clean(snapshot.host)}  link {number(snapshot.link.rtt_ms, 0, ' ms')}{marks}",
         f"{word(service.unit)}  {word(service.state)}  {service.health}  profile {word(service.profile)} "
         f"({word(service.standing)})  last proof {number(service.last_proof_s, 0, ' s ago')}",
@@ -49,6 +50,15 @@ def status_text(snapshot: Snapshot) -> str:
         cause = f" ({word(str(snapshot.txn['cause']))})" if snapshot.txn.get("cause") else ""
         lines.append(f"transaction {word(snapshot.txn.get('op'))}: {word(snapshot.txn.get('state'))}{cause}")
     return "\n".join(lines)
+
+
+def _loud(snapshot: Snapshot) -> list[str]:
+    """What nobody may overlook: a person has to act."""
+    txn = snapshot.txn or {}
+    if txn.get("state") not in ("ROLLBACK_FAILED", "HOST_ACTION_REQUIRED"):
+        return []
+    what = txn.get("action") or "stable does not serve after the rollback and the service was stopped: start it by hand"
+    return [f"{txn['state']} ({word(txn.get('cause'))}): {clean(str(what))}"]
 
 
 def plan_text(plan: Plan) -> str:
