@@ -142,9 +142,10 @@ def closing(view: View) -> str:
         return f"If you close the laptop now: the host stays on {words.word(txn.get('candidate_profile'))}."
     if state not in ("ARMED", "TRIAL", "SOAK"):
         return f"If you close the laptop now: the host goes on going back to {stable} by itself."
-    verb = "stays on" if state == "ARMED" else "goes back to"
     lease = words.span(view.until("lease_until"))
-    return f"If you close the laptop now: the host {verb} {stable} by itself in {lease}."
+    if state == "ARMED":
+        return f"If you close the laptop now: the host drops the change by itself in {lease} and stays on {stable}."
+    return f"If you close the laptop now: the host goes back to {stable} by itself in {lease}."
 
 
 def countdown(view: View, width: int) -> Content:

@@ -109,7 +109,7 @@ def test_phases_fit_and_the_running_one_stays_in_sight(height: int) -> None:
     ("txn", "says"),
     [
         (None, "nothing happens, the host is untouched"),
-        ({"state": "ARMED"}, "stays on b8-nvls by itself in 50 s"),
+        ({"state": "ARMED"}, "drops the change by itself in 50 s and stays on b8-nvls"),
         ({"state": "TRIAL"}, "goes back to b8-nvls by itself in 50 s"),
         ({"state": "SOAK"}, "goes back to b8-nvls by itself in 50 s"),
         ({"state": "COMMITTING"}, "stays on b16-eager"),

@@ -39,6 +39,7 @@ class DeskScreen(Screen[None]):
         super().__init__()
         self.desk = desk
         self.view = desk.view()
+        self._whole = False
 
     def compose(self) -> ComposeResult:
         yield Top()
@@ -52,6 +53,7 @@ class DeskScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the present moment at once."""
+        self._whole = True
         self.call_after_refresh(self.refresh_view)
 
     def on_screen_resume(self) -> None:
@@ -59,8 +61,8 @@ class DeskScreen(Screen[None]):
         self.refresh_view()
 
     def refresh_view(self) -> None:
-        """Take the newest moment and paint it."""
-        if not self.is_mounted:
+        """Take the newest moment and paint it, unless the screen is not there yet or no more."""
+        if not self._whole or not self.is_attached:
             return
         before, self.view = self.view, self.desk.view()
         self.query_one(Top).show(self.view)
