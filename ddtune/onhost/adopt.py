@@ -154,6 +154,7 @@ def clear_remains(host: Host, paths: UnitPaths) -> None:
 def remove_drop_in(host: Host, paths: UnitPaths, made_folder: bool) -> list[str]:
     """Removes the drop-in, and its folder where that was made for it; answers what went."""
     removed = []
+    store.sweep(paths.drop_in)
     if os.path.lexists(paths.drop_in):
         store.remove(paths.drop_in)
         removed.append(paths.drop_in)

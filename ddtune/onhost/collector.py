@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from . import clock
+from . import clock, journal_access
 from .collect_api import Api, Info, Key
 from .collect_config import Config, parse
 from .collect_ddtune import Ddtune
@@ -95,6 +95,8 @@ class Collector:
         unit = self._hello()
         self._look_again_at = time.monotonic() + _LOOK_AGAIN_S if unit is None else None
         if unit is not None:
+            if journal_access.readable(self._config.root) is False:
+                self._note(f"{journal_access.NO_PERMISSION}.")
             self._followers = [self._follower("unit", ["-u", unit]), self._follower("kernel", ["-k"])]
             self._start_samplers(unit)
 

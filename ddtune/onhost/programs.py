@@ -71,6 +71,7 @@ def install(request: dict[str, Any]) -> Answer:
     _remember_folders(paths, files)
     for path, (data, mode) in files.items():
         make_dirs(os.path.dirname(path))
+        store.sweep(path)
         store.atomic_write(path, data, mode)
     for unit_dir in (paths.state, paths.run):
         make_dirs(unit_dir)
@@ -107,6 +108,7 @@ def by_hand(stays: Sequence[str]) -> str | None:
 def _remove(paths: Iterable[str]) -> list[str]:
     removed = []
     for path in paths:
+        store.sweep(path)
         if os.path.lexists(path):
             store.remove(path)
             removed.append(path)
@@ -149,6 +151,7 @@ def _remember_folders(paths: Paths, files: Iterable[str]) -> None:
             folder = os.path.dirname(folder)
     own = {paths.lib, os.path.dirname(paths.lib)}
     make_dirs(paths.lib)
+    store.sweep(paths.made)
     store.atomic_write(paths.made, "".join(f"{folder}\n" for folder in sorted(missing - own)).encode(), 0o644)
 
 

@@ -94,6 +94,16 @@ def discard(temp: str) -> None:
         os.unlink(temp)
 
 
+def sweep(path: str) -> None:
+    """Remove what a program that was killed has staged beside ``path`` and never put in its place."""
+    folder, name = os.path.split(path)
+    with suppress(OSError):
+        for entry in os.listdir(folder):
+            pid = entry[len(name) + len(".tmp.") :].partition(".")[0] if entry.startswith(f"{name}.tmp.") else ""
+            if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+                discard(f"{folder}/{entry}")
+
+
 def atomic_write(path: str, data: bytes, mode: int = 0o644, gid: int | None = None) -> None:
     """Replace ``path`` by ``data`` durably. Raises DiskFull, and then the old content stands."""
     publish(stage(path, data, mode, gid), path)

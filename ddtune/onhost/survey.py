@@ -6,7 +6,6 @@ Sent along by the operator's side, for hosts that may have nothing of ddtune yet
 
 from __future__ import annotations
 
-import glob
 import grp
 import json
 import os
@@ -14,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import adopt_checks, api, build_probe, clock, pins, programs, store, wrapper
+from . import adopt_checks, api, build_probe, clock, journal_access, pins, programs, store, wrapper
 from .as_user import RunError
 from .collect_unit import read_argv
 from .inspect_process import parents
@@ -59,7 +58,7 @@ def survey(asked: Mapping[str, Any]) -> dict[str, Any]:
         "unit": unit,
         "service": _service(systemctl, unit, asked) if unit else None,
         "site": store.read_json(paths.unit(unit).site) if unit else None,
-        "journal": _journal(root),
+        "journal": {"readable": journal_access.readable(root), "files": journal_access.files(root)},
         "room": [_room(f"{root}{path}") for path in _ROOM if os.path.isdir(f"{root}{path}")],
     }
 
@@ -147,20 +146,6 @@ def _systemd(systemctl: Systemctl) -> dict[str, Any]:
     except SystemctlError as error:
         return {"version": None, "error": str(error)}
     return {"version": words[1] if len(words) > 1 else None}
-
-
-def _journal(root: str) -> dict[str, Any]:
-    """Whether this login may read the system's journal, which holds the kernel's lines too.
-
-    journalctl says nothing and ends with 0 where it may read no file at all, so the files are looked at. ``readable``
-    is None where there are none to look at.
-    """
-    files = [
-        path for folder in ("/var/log/journal", "/run/log/journal") for path in glob.glob(f"{folder}/*/system.journal")
-    ]
-    if root or not files:
-        return {"readable": None, "files": []}
-    return {"readable": any(os.access(path, os.R_OK) for path in files), "files": files}
 
 
 def _room(path: str) -> dict[str, Any]:

@@ -1,0 +1,168 @@
+"""Services that ddtune does not take, each with its reason, and then nothing on the host has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.guest import HERE, Guest, booted, free_port, wait_until
+from tests.e2e.host_files import changes, snapshot
+from tests.e2e.kinds import argv, direct, drop_ins, unit_text
+from tests.e2e.operator import HOST, Operator
+from tests.e2e.unit import UNIT
+
+pytestmark = pytest.mark.timeout(200)
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    with booted(tmp_path_factory.mktemp("refused")) as guest:
+        guest.put("/usr/local/bin/nvidia-smi", (HERE / "nvidia_smi.py").read_text(), "755")
+        yield guest
+
+
+@pytest.fixture
+def operator(guest: Guest, tmp_path: Path) -> Iterator[Operator]:
+    """Root's side; what a test has written is gone after it."""
+    yield Operator(guest, tmp_path, unit=UNIT)
+    guest.ssh(["systemctl", "stop", UNIT], check=False)
+    guest.ssh(["sh", "-c", f"rm -rf /etc/systemd/system/{UNIT} /etc/systemd/system/{UNIT}.d; systemctl daemon-reload"])
+
+
+def start(guest: Guest, text: str) -> None:
+    guest.put(f"/etc/systemd/system/{UNIT}", text)
+    guest.ssh(["systemctl", "daemon-reload"])
+    guest.ssh(["systemctl", "restart", UNIT])
+    wait_until("the service serves", guest.ready, 60)
+
+
+def forking(guest: Guest) -> str:
+    script = f"#!/bin/sh\n{argv(guest.api_port)} &\nwait\n"
+    guest.put("/usr/local/bin/forks", script, "755")
+    start(guest, unit_text("/usr/local/bin/forks"))
+    return "starts the engine as a child"
+
+
+def shell(guest: Guest) -> str:
+    start(guest, unit_text(f"/bin/sh -c 'exec {argv(guest.api_port)}'"))
+    return "runs a shell (/bin/sh -c)"
+
+
+def container(guest: Guest) -> str:
+    """A stand-in for docker, which stays beside what it has started."""
+    guest.put("/usr/local/bin/docker", f"#!/bin/sh\n{argv(guest.api_port)} &\nwait\n", "755")
+    guest.ssh(["sh", "-c", "cp /bin/dash /usr/local/bin/.d && mv /usr/local/bin/docker /usr/local/bin/docker.sh"])
+    guest.ssh(["mv", "/usr/local/bin/.d", "/usr/local/bin/docker"])
+    start(guest, unit_text("/usr/local/bin/docker /usr/local/bin/docker.sh run --gpus all lmsysorg/sglang:latest"))
+    return "runs docker: services in containers are not supported"
+
+
+def other_command(guest: Guest) -> str:
+    start(guest, unit_text(argv(guest.api_port)))
+    guest.put(f"/etc/systemd/system/{UNIT}", unit_text(f"{argv(guest.api_port)} --served-model-name other"))
+    guest.ssh(["systemctl", "daemon-reload"])
+    return "does not run what its unit file says"
+
+
+def changed_wrapper(guest: Guest) -> str:
+    guest.put("/usr/local/bin/execs", f"#!/bin/sh\nexec {argv(guest.api_port)}\n", "755")
+    start(guest, unit_text("/usr/local/bin/execs"))
+    wait_until("the clock's next second", lambda: guest.ssh(["sleep", "1.2"]))
+    guest.put("/usr/local/bin/execs", f"#!/bin/sh\nexec {argv(guest.api_port)} --served-model-name other\n", "755")
+    return "/usr/local/bin/execs was changed after"
+
+
+def limiting_wrapper(guest: Guest) -> str:
+    guest.put("/usr/local/bin/limits", f"#!/bin/sh\nulimit -n 999\nexec {argv(guest.api_port)}\n", "755")
+    start(guest, unit_text("/usr/local/bin/limits"))
+    return "LimitNOFILE=999:999"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [forking, shell, container, other_command, changed_wrapper, limiting_wrapper],
+    ids=lambda kind: kind.__name__,
+)
+def test_is_refused_with_its_reason(guest: Guest, operator: Operator, kind: Callable[[Guest], str]) -> None:
+    reason = kind(guest)
+    before, pid = snapshot(guest), guest.show("MainPID")
+    answer = operator.run("adopt", HOST, "--json")
+    assert answer.code == 7, answer
+    assert reason in answer.json["error"]["message"]
+    if kind is other_command:
+        assert "--served-model-name other" in answer.json["detail"]["on_disk"]
+        assert "--served-model-name" not in answer.json["detail"]["running"]
+    doctor = operator.run("doctor", HOST, "--json").json
+    said = {one["name"]: one for one in doctor["symptoms"]}
+    if kind in (forking, shell, container, other_command):
+        assert said["kind"]["ok"] is False
+        assert reason in said["kind"]["seen"] or kind is other_command
+    assert changes(before, snapshot(guest)) == []
+    assert guest.show("MainPID") == pid
+
+
+def test_k5_04_the_effective_command_counts_and_a_later_drop_in_that_wins_is_refused(
+    guest: Guest, operator: Operator
+) -> None:
+    drop_ins(guest)
+    guest.ssh(["systemctl", "daemon-reload"])
+    guest.ssh(["systemctl", "restart", UNIT])
+    wait_until("the service serves", guest.ready, 60)
+    late = f"/etc/systemd/system/{UNIT}.d/zzz-site.conf"
+    guest.put(late, f"[Service]\nExecStart=\nExecStart={argv(guest.api_port)} --served-model-name v\n")
+    guest.ssh(["systemctl", "daemon-reload"])
+    said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
+    assert said["kind"]["ok"], "merged as systemd merges it, not read from the unit file"
+    assert "zzz-site.conf is read after ddtune's drop-in" in said["drop-ins"]["cost"]
+    before, pid = snapshot(guest), guest.show("MainPID")
+    answer = operator.run("adopt", HOST, "--json")
+    assert answer.code == 7, answer
+    assert f"{late} is read after it and sets ExecStart=" in answer.json["error"]["message"]
+    left = changes(before, snapshot(guest))
+    assert not [line for line in left if UNIT in line], "taken back"
+    guest.put(late, "[Service]\nEnvironment=SITE_NAME=last\n")
+    guest.ssh(["systemctl", "daemon-reload"])
+    adopted = operator.run("adopt", HOST, "--json", timeout=150)
+    assert adopted.code == 0, adopted
+    assert any("zzz-site.conf is read after" in warning for warning in adopted.json["warnings"])
+    assert guest.show("MainPID") == pid
+    assert operator.run("unadopt", HOST).code == 0
+
+
+def test_k5_06_a_unit_that_was_only_touched_is_no_error(guest: Guest, operator: Operator) -> None:
+    direct(guest)
+    start(guest, guest.file(f"/etc/systemd/system/{UNIT}").read_text())
+    guest.ssh(["sh", "-c", f"sleep 1.1; touch /etc/systemd/system/{UNIT}"])
+    assert guest.show("NeedDaemonReload") == "yes"
+    said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
+    assert said["changed files"]["ok"] is None
+    assert said["kind"]["ok"]
+    answer = operator.run("adopt", HOST, "--json", timeout=150)
+    assert answer.code == 0, answer
+    assert operator.run("unadopt", HOST).code == 0
+
+
+def test_several_services_are_listed_and_one_is_named(guest: Guest, tmp_path: Path, operator: Operator) -> None:
+    direct(guest)
+    start(guest, guest.file(f"/etc/systemd/system/{UNIT}").read_text())
+    other = "sglang-b.service"
+    guest.put(f"/etc/systemd/system/{other}", unit_text(argv(free_port()).replace("/run/sglang/", "/run/sglang-b/")))
+    guest.ssh(["systemctl", "daemon-reload"])
+    guest.ssh(["systemctl", "start", other])
+    try:
+        wait_until("the other one runs", lambda: "--port" in guest.main_argv(other))
+        anyone = Operator(guest, tmp_path / "anyone", unit="")
+        anyone.config.write_text(anyone.config.read_text().replace('unit = ""\n', ""))
+        answer = anyone.run("adopt", HOST, "--json")
+        assert answer.code == 2, answer
+        assert f"{HOST}:{other}" in answer.json["error"]["message"]
+        assert f"{HOST}:{UNIT}" in answer.json["error"]["message"]
+        doctor = anyone.run("doctor", f"{HOST}:{UNIT}", "--json").json
+        assert doctor["unit"] == UNIT
+        seen = {one["name"]: one for one in anyone.run("doctor", HOST, "--json").json["symptoms"]}["unit"]
+        assert seen["ok"] is False
+        assert f"{HOST}:{other}" in seen["mend"]
+    finally:
+        guest.ssh(["sh", "-c", f"systemctl stop {other}; rm /etc/systemd/system/{other}; systemctl daemon-reload"])
