@@ -198,6 +198,7 @@ def history_line(txn: Txn, record: Record) -> dict[str, Any]:
         "from": {"profile": txn.stable_profile, "release": txn.stable},
         "to": {"profile": txn.candidate_profile, "release": txn.candidate},
         "owner": dict(txn.owner),
+        "force": txn.force,
         "evidence": [dict(entry) for entry in txn.evidence],
         "text": record.text,
     }
