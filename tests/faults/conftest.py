@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     mine = [item for item in items if here in item.path.parents]
     for item in mine:
         item.add_marker(pytest.mark.e2e)
-    if config.getoption("--faults") or any(str(here.name) in arg for arg in config.args if "::" in arg):
+    if config.getoption("--faults", False) or any(str(here.name) in arg for arg in config.args if "::" in arg):
         return
     slow = [item for item in mine if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
@@ -61,7 +61,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     found = config.stash[ROWS]
-    if not found or not config.getoption("--faults"):
+    if not found or not config.getoption("--faults", False):
         return
     broke = ",".join(broken.asked())
     if broke:

@@ -37,7 +37,7 @@ def _clear(root: Path, seen: dict[str, int], port: int = 1) -> residue.Residue |
     return residue.clear(Install(), paths, port)
 
 
-def test_a_process_that_was_seen_in_the_unit_is_killed(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
+def test_k5_11_a_process_that_was_seen_in_the_unit_is_killed(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
     began = holders.began(child.pid)
     assert began is not None
     assert _clear(tmp_path, {str(child.pid): began}) is None
@@ -74,7 +74,7 @@ def test_an_embedded_host_is_never_cleared(tmp_path: Path, child: subprocess.Pop
     assert child.poll() is None
 
 
-def test_memory_of_no_process_needs_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_k5_11_memory_of_no_process_needs_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residue, "GPU_S", 0.0)
     monkeypatch.setattr(gpu_memory, "read", lambda: gpu_memory.Used((), ((3, 101044),)))
     found = _clear(tmp_path, {})

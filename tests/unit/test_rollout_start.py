@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from ddtune.config.model import Limits
 from ddtune.engine.model import LogLine, Phase
 from ddtune.live.snapshot import Link, Snapshot
 from ddtune.rollout.errors import TrialFailed
@@ -99,3 +100,46 @@ def test_a_feed_hands_out_each_line_once() -> None:
     feed.push(snapshot)
     assert list(feed.lines()) == [line]
     assert list(feed.lines()) == []
+
+
+def test_k9_01_long_start_with_progress_is_waited_for() -> None:
+    """Four minutes of weights and fourteen of compiling, each with lines; limits as they are by default."""
+    defaults = Limits()
+    limits = StartLimits(defaults.progress_s, defaults.start_deadline_s, 1.0)
+    compiling = [
+        (42.0, f"DeepGEMM warmup: {share}%|{'#' * (share // 10)}| {share}/100 [07:00<07:00, 7.0s/it]")
+        for share in range(0, 100, 5)
+    ]
+    script = Script(
+        [
+            (10.0, "[2026-01-01 00:00:10 TP0] Load weight begin. avail mem=270.00 GB"),
+            (240.0, "[2026-01-01 00:04:10 TP0] Load weight end. elapsed=240.00 s, type=K, avail mem=100 GB"),
+            (5.0, "[2026-01-01 00:04:15 TP0] Capture target verify CUDA graph begin. backend=full"),
+            (5.0, "[2026-01-01 00:04:20 TP0] Entering DeepGEMM JIT Pre-Compile session. It may take a long time"),
+            *compiling,
+            (9.0, "[2026-01-01 00:18:30] INFO:     Started server process [1]"),
+            (3.0, "[2026-01-01 00:18:33] The server is fired up and ready to roll!"),
+        ]
+    )
+    phases: list[tuple[Phase, float]] = []
+
+    async def probe() -> bool:
+        return True
+
+    asyncio.run(follow_start(script, probe, limits, lambda phase, s: phases.append((phase, s)), lambda: script.now))
+    assert script.now > 1000
+    assert sum(seconds for phase, seconds in phases if phase is Phase.GRAPHS) > 800
+
+
+def test_k9_01_silence_is_no_progress() -> None:
+    defaults = Limits()
+    limits = StartLimits(defaults.progress_s, defaults.start_deadline_s, 1.0)
+    script = Script([(10.0, "[2026-01-01 00:00:10 TP0] Load weight begin. avail mem=270.00 GB")])
+
+    async def probe() -> bool:
+        return False
+
+    with pytest.raises(TrialFailed, match="in phase weights") as failed:
+        asyncio.run(follow_start(script, probe, limits, lambda *_: None, lambda: script.now))
+    assert failed.value.cause == "start_hang"
+    assert defaults.progress_s < script.now < defaults.progress_s + 30
