@@ -17,8 +17,8 @@ max_tokens = 60
 singles = 2
 crowd = 4
 tokens = 16
-copy_words = 40
-long_copy_words = 60
+copy_words = 24
+long_copy_words = 40
 """
 # Its pool of 200 tokens takes neither a long request nor the KV cache that goes with it: only a start finds that out.
 PROFILES = {

@@ -32,7 +32,7 @@ After=network.target
 [Service]
 User=sglang
 WorkingDirectory=/home/sglang
-Environment=SGLANG_USE_CPU_ENGINE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+Environment=SGLANG_USE_CPU_ENGINE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 OMP_NUM_THREADS=1
 ExecStart={" ".join(argv(port))}
 Restart=on-failure
 RestartSec=1
