@@ -174,10 +174,11 @@ class Site(Service):
     def collectors(self) -> list[int]:
         """Programs of ddtune that were sent along and still run in the guest, as this machine numbers them."""
         return [
-            pid for pid, argv in self._processes() if "-c" in argv and any("zlib.decompress" in word for word in argv)
+            pid for pid, argv in self.processes() if "-c" in argv and any("zlib.decompress" in word for word in argv)
         ]
 
-    def _processes(self) -> Iterator[tuple[int, list[str]]]:
+    def processes(self) -> Iterator[tuple[int, list[str]]]:
+        """The guest's processes as this machine numbers them, and their arguments."""
         space = os.readlink(f"/proc/{self.guest.init_pid}/ns/pid")
         for entry in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
@@ -187,7 +188,7 @@ class Site(Service):
     def programs(self) -> dict[int, list[str]]:
         """The guest's on-host programs that run now: this machine's pids and their arguments behind the zipapp."""
         found = {}
-        for pid, argv in self._processes():
+        for pid, argv in self.processes():
             zipapp = next((at for at, word in enumerate(argv[:4]) if word.endswith("ddtune-onhost.pyz")), None)
             if zipapp is not None:
                 found[pid] = argv[zipapp + 1 :]

@@ -32,10 +32,11 @@ time.sleep(300)
 FREEZER = Path("/sys/fs/cgroup/freezer")
 KMSG = "/run/ddtune-test-kmsg"
 JOURNALCTL = f"""#!/bin/sh
-# Kernel lines come from a file of the test's; all else is the real journal.
-for word in "$@"; do
-  if [ "$word" = -k ]; then exec tail -n +1 -F {KMSG} 2>/dev/null; fi
-done
+# Kernel lines come from a file of the test's, new ones only; all else is the real journal.
+case " $* " in
+  *" -k "*" -f "*) exec tail -n 0 -F {KMSG} 2>/dev/null ;;
+  *" -k "*) exit 0 ;;
+esac
 exec /usr/bin/journalctl "$@"
 """
 INSTALL = "/usr/local/lib/ddtune/1/install.json"
@@ -128,7 +129,8 @@ def test_32_process_survives_sigkill(own_site: Site, row: Row) -> None:
 
 
 def _kernel(site: Site, text: str) -> None:
-    """One line of the kernel's log."""
+    """One line of the kernel's log, once the guard follows it."""
+    wait_until("the guard follows the kernel", lambda: any(KMSG in argv for _, argv in site.processes()), 10)
     entry = {"MESSAGE": text, "__REALTIME_TIMESTAMP": str(int(time.time() * 1e6)), "_TRANSPORT": "kernel"}
     site.guest.ssh(["sh", "-c", f"cat >>{KMSG}"], json.dumps(entry).encode() + b"\n")
 
