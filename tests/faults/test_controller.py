@@ -18,6 +18,7 @@ pytestmark = pytest.mark.timeout(300)
 LEASE_S = LIMITS["lease_s"]
 
 
+@pytest.mark.slow
 def test_01_killed_before_arm(site: Site, row: Row) -> None:
     before, txn = site.invocation(), site.txn()
     process = site.start_switch()
@@ -46,6 +47,7 @@ def test_02_killed_after_arm(site: Site, row: Row) -> None:
     row.took(time.monotonic() - began)
 
 
+@pytest.mark.slow
 def test_03_killed_after_swap(site: Site, row: Row) -> None:
     process = site.start_switch()
     txn = site.until(process, "swapped", reached("TRIAL"))
@@ -125,6 +127,7 @@ def test_07_killed_after_commit(site: Site, row: Row) -> None:
     assert site.switch("b8-nvls", "--force")[0] == 0
 
 
+@pytest.mark.slow
 def test_08_asleep_in_the_soak(site: Site, row: Row) -> None:
     process = site.start_switch()
     txn = site.until(process, "soaking", reached("SOAK"))

@@ -171,6 +171,7 @@ def test_29_gate_cannot_be_measured(site: Site, row: Row) -> None:
     row.took(txn["times"]["serving"] - txn["times"]["rollback_begun"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hangs"])
 def test_30_one_rank(site: Site, row: Row, how: signal.Signals) -> None:
     """A rank that is killed as the OOM killer does it, or that stands still in a collective while others wait."""

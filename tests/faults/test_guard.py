@@ -31,7 +31,7 @@ def _expired_in_time(site: Site, op: str, row: Row) -> None:
     row.took(txn["times"]["serving"] - txn["times"]["rollback_begun"])
 
 
-@pytest.mark.parametrize("times", [1, 5])
+@pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_12_guard_killed(site: Site, row: Row, times: int) -> None:
     op = site.trial(lease_s=LEASE_S)
     seen: set[str] = set()

@@ -70,6 +70,7 @@ def test_36_bad_release_again(site: Site, row: Row) -> None:
     assert site.runs(STABLE)
 
 
+@pytest.mark.slow
 def test_37_restarted_by_hand(site: Site, row: Row) -> None:
     op = site.trial()
     site.guest.ssh(["systemctl", "restart", UNIT])
@@ -161,6 +162,7 @@ def test_38_host_keys(site: Site, row: Row) -> None:
     assert site.operator.run("status", HOST).code == 0
 
 
+@pytest.mark.slow
 def test_42_read_only_writes_nothing(site: Site, row: Row) -> None:
     """Every file of the host that changes while status, doctor, history, a plan and the dashboard look at it."""
     site.operator.run("status", HOST)
@@ -184,6 +186,7 @@ ESCAPES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_40_log_shown_inert(site: Site, row: Row) -> None:
     """Lines of the unit's own, written from within its cgroup."""
     lines = [f"FAULTS {text}".encode() for text in ESCAPES]

@@ -112,6 +112,7 @@ def test_17_between_the_writes_of_a_commit(own_site: Site, row: Row, write: str)
     row.note(f"cut before {write} → {'new' if moved else 'stable'}")
 
 
+@pytest.mark.slow
 def test_17_in_the_soak(own_site: Site, row: Row) -> None:
     op = _soaking(own_site)
     _reboot(own_site, row, cut=True)

@@ -39,6 +39,7 @@ def test_15_wall_clock_jumps(own_site: Site, row: Row) -> None:
         site.guest.put(broken.CLOCK, "{}")
 
 
+@pytest.mark.slow
 @pytest.mark.injected
 def test_16_host_sleeps(own_site: Site, row: Row) -> None:
     """The freezer stops every process of the guest, its systemd too, while CLOCK_BOOTTIME goes on."""
