@@ -108,11 +108,18 @@ def test_a_black_holed_link_is_found_and_marked_and_comes_back(wire: Wire, tmp_p
                 assert changed.wait(max(0.0, deadline - time.monotonic())), hub.latest().link
         return hub.latest()
 
+    connections: list[asyncssh.SSHServerConnection] = []
+
+    class Watching(asyncssh.SSHServer):
+        def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+            connections.append(conn)
+
     async def check() -> None:
         server = await asyncssh.listen(
             sock=listening,
             server_host_keys=[host_key],
             authorized_client_keys=asyncssh.import_authorized_keys(client_key.export_public_key().decode()),
+            server_factory=Watching,
             process_factory=_run,
             encoding=None,
         )
@@ -145,5 +152,9 @@ def test_a_black_holed_link_is_found_and_marked_and_comes_back(wire: Wire, tmp_p
             await asyncio.to_thread(until, hub, lambda one: one.link.state == "up" and (one.ages.gpus or 9.0) < 2)
             await asyncio.to_thread(hub.stop)
         server.close()
+        for connection in connections:
+            connection.abort()
+        # The collector of the link that was cut ends with its input.
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=LIMIT_S)
 
     asyncio.run(check())
