@@ -88,7 +88,7 @@ class Follower:
 
     def _start(self) -> None:
         behind = [f"--after-cursor={self.after}"] if self.after else []
-        argv = [self.install.journalctl, "--no-pager", "-o", "json", *self.select_by, "-n", "10000", *behind, "-f"]
+        argv = [self.install.journalctl, "--no-pager", "-a", "-o", "json", *self.select_by, "-n", "all", *behind, "-f"]
         self._started = time.monotonic()
         self._partial = b""
         with suppress(OSError):

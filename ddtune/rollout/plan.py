@@ -104,6 +104,7 @@ async def make_plan(
     findings = [
         *preflight.host_findings(state, config.name),
         *(preflight.drift_findings(inspected, state, config.name) if kind == "switch" else []),
+        *(preflight.alarm_findings(snapshot.alarms) if snapshot and kind != "rollback" else []),
         *findings,
     ]
     if kind == "switch" and running and not same and preflight.first_blocking(findings) is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ddtune.gpu.model import Alarm
 from ddtune.profiles.model import Release
 from ddtune.rollout.model import Finding
 from ddtune.rollout.state import HostState
@@ -77,6 +78,11 @@ def drift_findings(inspected: Mapping[str, Any], state: HostState, host: str) ->
             )
         ]
     return []
+
+
+def alarm_findings(alarms: Sequence[Alarm]) -> list[Finding]:
+    """What the GPUs say against a restart: after a lost GPU or a changed driver the service would not come up."""
+    return [Finding(alarm.text, blocks=alarm.blocks, cause="gpu_lost" if alarm.blocks else None) for alarm in alarms]
 
 
 def release_findings(

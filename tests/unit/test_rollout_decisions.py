@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from ddtune.gpu.model import Alarm
 from ddtune.profiles.model import Release
 from ddtune.rollout import preflight
 from ddtune.rollout.ending import end_in
@@ -177,3 +178,8 @@ def test_the_history_tells_how_an_op_ended_that_a_reboot_took_away() -> None:
     watch.update(ended)
     assert watch.over.is_set()
     assert with_txn(begun(), watch.txn).cause == "killed"
+
+
+def test_a_lost_gpu_blocks_a_restart_and_a_warning_does_not() -> None:
+    found = preflight.alarm_findings([Alarm("GPU 3 is lost", blocks=True), Alarm("GPU 1 is hot")])
+    assert [(one.blocks, one.cause) for one in found] == [(True, "gpu_lost"), (False, None)]
