@@ -91,7 +91,7 @@ def host_times(txn: Mapping[str, Any] | None) -> dict[str, float]:
         "fatal_to_stopped": ("fatal", "rollback_stopped"),
     }
     return {
-        name: round(times[end] - times[start], 3)
+        name: round(max(0.0, times[end] - times[start]), 3)
         for name, (start, end) in spans.items()
         if isinstance(times.get(start), int | float) and isinstance(times.get(end), int | float)
     }
