@@ -57,11 +57,14 @@ class Adoption:
 
 
 def name_for(axes: Mapping[str, AxisValue], known: Mapping[str, Profile]) -> str:
-    """The profile that has exactly these axes, or ``adopted``."""
-    for name, profile in known.items():
-        if profile.axes and all(axes.get(axis) == value for axis, value in profile.axes.items()):
-            return name
-    return ADOPTED
+    """The profile that says most of these axes and nothing else, the user's own before a shipped one; or ``adopted``."""
+    fitting = {
+        name: len(profile.axes)
+        for name, profile in known.items()
+        if profile.axes and not profile.args and all(axes.get(axis) == value for axis, value in profile.axes.items())
+    }
+    # The user's own come last.
+    return max(reversed(fitting), key=fitting.__getitem__, default=ADOPTED)
 
 
 async def adopt(

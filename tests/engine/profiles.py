@@ -20,14 +20,16 @@ tokens = 16
 copy_words = 24
 long_copy_words = 40
 """
-# Its pool of 200 tokens takes neither a long request nor the KV cache that goes with it: only a start finds that out.
+AXES = '[axes]\nalgorithm = "none"\ngraphs = true\noverlap = true\nmax_running = {max_running}\n'
+EIGHT, FOUR = AXES.format(max_running=MAX_RUNNING), AXES.format(max_running=4)
 PROFILES = {
-    "smol8": (f"[axes]\nmax_running = {MAX_RUNNING}\n", 0),
-    "smol4": ("[axes]\nmax_running = 4\n", 1),
-    "noisy": (f'args = ["--model-path", "{NOISY_MODEL}"]\n[axes]\nmax_running = 4\n', 0),
-    "unknown-flag": ('args = ["--no-such-flag", "1"]\n[axes]\nmax_running = 4\n', 0),
-    "unknown-value": ('args = ["--schedule-policy", "best-first"]\n[axes]\nmax_running = 4\n', 0),
-    "starved": ('args = ["--mem-fraction-static", "0.001"]\n[axes]\nmax_running = 4\n', 0),
+    "smol8": (EIGHT, 0),
+    "smol4": (FOUR, 1),
+    "noisy": (f'args = ["--model-path", "{NOISY_MODEL}"]\n{FOUR}', 0),
+    "unknown-flag": (f'args = ["--no-such-flag", "1"]\n{FOUR}', 0),
+    "unknown-value": (f'args = ["--schedule-policy", "best-first"]\n{FOUR}', 0),
+    # That there is too little memory is found out by nothing but a start.
+    "starved": (f'args = ["--mem-fraction-static", "0.001"]\n{FOUR}', 0),
 }
 
 
