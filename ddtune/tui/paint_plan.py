@@ -73,7 +73,7 @@ def _users(plan: Plan, width: int) -> list[Content]:
 
 
 def _gate(plan: Plan, width: int) -> list[Content]:
-    planned = ", ".join(plan.gate).replace("_", " ")
+    planned = ", ".join(name for name in plan.gate if name != "soak").replace("_", " ")
     found = folded("gate", f"{planned}; then a soak of {words.span(plan.soak_s)}", width)
     for name, why in plan.not_planned.items():
         found += folded("not run", f"{name.replace('_', ' ')}: {words.safe(why)}", width, words.WARN)

@@ -72,8 +72,9 @@ def _accept(view: View) -> list[words.Part]:
 
 
 def _argv(view: View, width: int) -> list[Content]:
-    argv = " ".join(words.safe(one) for one in view.snapshot.service.argv)
-    return ([words.line(""), *words.folded("runs", argv, width - 1, words.MUTED, 6)]) if argv else []
+    program, *rest = view.snapshot.service.argv or ("",)
+    argv = " ".join(words.safe(one) for one in (program.rpartition("/")[2], *rest))
+    return ([words.line(""), *words.folded("runs", argv, width - 1, words.MUTED, 6)]) if program else []
 
 
 def _missing(present: int | None, expected: int | None) -> bool:
