@@ -91,13 +91,10 @@ def uninstall(host: Host, keep_helper: bool) -> list[str]:
     early = (paths.ended_service, paths.rollback, paths.sudoers, paths.helper)
     removed += _remove(path for path in early if path not in kept and _is_ours(paths, path))
     _reload(host)
-    folders = [paths.lib, os.path.dirname(paths.lib), paths.state, paths.run, *made]
+    # What was made is known only while the list of it is there.
+    removed += _remove_folders((paths.state, paths.run, *made))
     removed += _remove((paths.install, paths.made, paths.pyz))
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
-            removed.append(folder)
-    return removed
+    return removed + _remove_folders((paths.lib, os.path.dirname(paths.lib), *made))
 
 
 def by_hand(stays: Sequence[str]) -> str | None:
@@ -111,6 +108,16 @@ def _remove(paths: Iterable[str]) -> list[str]:
         store.sweep(path)
         if os.path.lexists(path):
             store.remove(path)
+            removed.append(path)
+    return removed
+
+
+def _remove_folders(paths: Iterable[str]) -> list[str]:
+    """Removes those that are empty."""
+    removed = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
             removed.append(path)
     return removed
 

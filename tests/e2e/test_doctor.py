@@ -86,8 +86,9 @@ def test_k5_15_a_member_of_the_group_may(site: Site, tmp_path: Path) -> None:
 
 def test_k6_08_rights_are_probed_before_anything_is_begun(site: Site) -> None:
     """A later line of sudoers undoes NOPASSWD: nothing is half done, and the host can still be watched."""
-    site.install_by_script()
     guest = site.guest
+    bare = snapshot(guest)
+    site.install_by_script()
     assert guest.out(["cat", SUDOERS]).splitlines()[-1] == f'ops ALL=(root) NOPASSWD: {HELPER} ""'
     assert guest.show("User") == "sglang"
     said = doctor(site.operator)
@@ -112,7 +113,7 @@ def test_k6_08_rights_are_probed_before_anything_is_begun(site: Site) -> None:
         guest.ssh(["sh", "-c", f"rm -rf {SUDOERS} {HELPER} /usr/local/lib/ddtune /usr/local/sbin/ddtune-rollback"])
         guest.ssh(["sh", "-c", "rm -rf /etc/systemd/system/ddtune-ended@.service /var/lib/ddtune /run/ddtune"])
         guest.ssh(["rmdir", os.path.dirname(HELPER)])
-    assert site.left() == []
+    assert changes(bare, snapshot(guest)) == []
 
 
 def test_k6_10_a_login_shell_that_is_no_sh(site: Site) -> None:
