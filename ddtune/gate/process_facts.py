@@ -38,7 +38,8 @@ class Facts:
     ) -> Facts:
         """Facts from the helper's ``inspect`` answer, with what the API and the log add."""
         argv = answer.get("argv")
-        schedulers = answer.get("schedulers")
+        # Whose main process cannot be read has none that could be counted.
+        schedulers = None if argv is None else answer.get("schedulers")
         alive = None if schedulers is None else sum(one.get("state") not in {"Z", "X"} for one in schedulers)
         return cls(
             argv=None if argv is None else tuple(argv),

@@ -255,3 +255,12 @@ def test_reports_merge_to_the_worse_verdict_and_add_costs() -> None:
 def test_answers_travel_as_dicts() -> None:
     answer = Answer.from_dict({"id": "a", "text": "t", "token_ids": [1, 2], "unknown": 3})
     assert (answer.id, answer.text, answer.token_ids, answer.error) == ("a", "t", (1, 2), None)
+
+
+def test_process_that_cannot_be_read_is_inconclusive() -> None:
+    """Neither another argv, nor a missing variable, nor dead schedulers: nobody could look."""
+    release = Release(("python3", "-m", "sglang"), {"A": "1"}, (), "/")
+    unread = {"argv": None, "pid": None, "env": {}, "schedulers": [], "active_state": "active", "invocation": "i"}
+    expected = Expected(release=release, invocation="i", n_restarts=0, tp_size=8)
+    found = process_facts.check(Facts.from_inspect(unread), expected)
+    assert (found.verdict, found.cause) == (Verdict.INCONCLUSIVE, "gate_inconclusive")
