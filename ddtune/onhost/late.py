@@ -70,21 +70,23 @@ def go_to_previous(paths: UnitPaths) -> str | None:
 def close_open_ops(paths: UnitPaths) -> None:
     """Write the end of each op that another boot left open.
 
-    A commit whose link was moved before the power went is one, though its own end line is missing.
+    A commit whose link was moved before the power went is one, though its own end line is missing. Only the last op
+    can be that: none was armed before another's commit was over.
     """
     boot_id = clock.boot_id()
     open_ops: dict[str, dict[str, Any]] = {}
+    last = None
     for line in releases.history(paths, 200):
         op, event = str(line.get("op")), line.get("event")
         if event == "armed":
-            open_ops[op] = line
+            open_ops[op] = last = line
         elif event in releases.ENDS:
             open_ops.pop(op, None)
     for line in open_ops.values():
         if line.get("boot_id") == boot_id:
             continue
         origin, target = line.get("from") or {}, line.get("to") or {}
-        moved = target.get("release") == releases.stable(paths) != origin.get("release")
+        moved = line is last and target.get("release") == releases.stable(paths) != origin.get("release")
         end = (
             {
                 "event": "committed",

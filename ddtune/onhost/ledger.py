@@ -100,8 +100,9 @@ def _recovered(paths: UnitPaths, txn: Txn | None) -> Txn | None:
     if txn.boot_id != boot_id:
         new, effects = step(txn, Reboot(clock.boottime(), boot_id))
         carry_out(paths, txn, new, effects)
-        return new
-    if txn.state == COMMITTING:
+        assert new is not None
+        txn = new
+    elif txn.state == COMMITTING:
         return _finish(paths, txn)
     if txn.settled:
         # The state is written before the line that closes the op; a crash between the two ends here.

@@ -1,55 +1,66 @@
-"""A host in small: the transaction, the links, what runs and what the history says, for exhaustive search."""
+"""A host in small, and everything that may happen to it, for an exhaustive search.
+
+Real are the transaction, the ledger that carries it out, the launcher's and the late-crash code, and the guard's eye on
+the unit. So that the search comes to an end, a world forgets what cannot matter any more:
+
+- A transaction's time has passed or not, and it may pass at any moment: a host that sleeps is no more than that. The
+  wall clock counts for the probation alone, and there it may say anything at any time.
+- Starts are the last one or an earlier one, boots this one or another; there may be any number of both.
+- Releases go by their part: S is stable when a transaction begins, C its candidate, P the one before. When the next
+  begins they are named anew, so a host's whole life is searched and not its first transaction alone.
+- Causes are aborted, weak (a line may explain them better), or any other. Who is blamed is left to the other tests.
+- An op whose line was written and whose transaction was not, since the helper died in between, is left to the next
+  boot; no other begins before.
+- Every program may die behind each of its writes and find /var or /run full. That synced writes last and others may
+  not is left to the crash points.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from ddtune.onhost import txn as t
+from ddtune.onhost import watch_unit
+from ddtune.onhost.unit import UnitState
+from tests.unit.onhost_txn import disk as d
+from tests.unit.onhost_txn.disk import AHEAD, ELSEWHERE, HERE, NOW, PASSED, RAN, RUNS, Files
 
-STABLE, CANDIDATE = "stable-sha", "candidate-sha"
-LEASE, DEADLINE = 2.0, 5.0
-OPS = ("a", "b")
+STABLE, CANDIDATE = "S", "C"
+LEASE = 2.0
+LOOK = t.Tick(NOW, "nobody")
 
 
-@dataclass(frozen=True)
-class World:
-    """``runs`` is what the unit's process was launched as, None when it is down; ``ends`` are ``(op, outcome)``."""
+class World(NamedTuple):
+    """``runs`` is the release of the unit's process, None when it is down; ``asked`` how its last end came.
 
-    txn: t.Txn | None = None
-    stable: str = STABLE
-    trial_link: bool = False
+    A ``guard`` that does not live was killed, is gone with its boot, or was never started.
+    """
+
+    files: Files = Files()
     runs: str | None = STABLE
-    invocation: int = 0
-    boot: int = 0
-    now: float = 0.0
-    opened: frozenset[str] = frozenset()
-    confirmed: frozenset[str] = frozenset((STABLE,))
-    ends: frozenset[tuple[str, str]] = frozenset()
+    asked: bool = True
+    guard: bool = False
 
-    @property
-    def key(self) -> object:
-        """What makes two worlds the same: times relative to now, invocations by their role."""
-        if self.txn is None:
-            return dataclasses.astuple(replace(self, invocation=0, now=0.0))
-        txn = self.txn
-        rel = tuple(
-            None if at is None else max(-1.0, at - self.now)
-            for at in (txn.lease_until, txn.confirm_deadline, txn.start_deadline)
+    def canonical(self) -> World:
+        """The same world without what cannot matter any more. A guard leaves when nothing is left to do."""
+        txn = self.files.held
+        return World(
+            self.files,
+            self.runs and (CANDIDATE if self.runs == CANDIDATE else STABLE),
+            self.asked or txn is None or txn.state not in t.LIVE,
+            self.guard and t.busy(txn),
         )
-        roles = tuple(
-            None if name is None else name == str(self.invocation)
-            for name in (txn.start_invocation, txn.trial_invocation, txn.stable_invocation)
-        )
-        restore = (txn.restore.phase, txn.restore.tries) if txn.restore else None
-        flat = (txn.op, txn.state, txn.settled, txn.ready, txn.tries_left, txn.cause, txn.blamed, txn.boot_id, restore)
-        rest = (self.stable, self.trial_link, self.runs, self.boot, self.opened, self.confirmed, self.ends)
-        return (rel, roles, flat, rest)
 
 
-def fresh(op: str, now: float, invocation: int, boot: int, stable: str = STABLE) -> t.Txn:
+Moves = Sequence[tuple[str, Files]]
+
+
+def fresh(
+    op: str, now: float, invocation: int | str, boot: int | str, candidate: str = CANDIDATE, tries: int = 1
+) -> t.Txn:
     return t.Txn(
         op=op,
         kind="switch",
@@ -58,180 +69,344 @@ def fresh(op: str, now: float, invocation: int, boot: int, stable: str = STABLE)
         boot_id=str(boot),
         armed_at=now,
         wall_at=now,
-        candidate=CANDIDATE,
-        stable=stable,
+        candidate=candidate,
+        stable=STABLE,
         lease_s=LEASE,
         lease_until=now + LEASE,
-        confirm_deadline=now + DEADLINE,
+        confirm_deadline=now + 5.0,
         start_deadline_s=3.0,
         start_invocation=str(invocation),
+        tries_left=tries,
+        probation_s=AHEAD,
     )
 
 
-def apply(world: World, event: t.Event) -> World:
-    """``event`` taken through step, with all effects carried out."""
-    new, effects = t.step(world.txn, event)
-    world = replace(world, txn=new)
-    if new is not None and new.state == t.COMMITTING:
-        if isinstance(event, t.Confirm):
-            world = replace(world, confirmed=world.confirmed | {new.candidate})
-        new, more = t.step(new, t.Finish(event.at, new.op))
-        world, effects = replace(world, txn=new), (*effects, *more)
-    for effect in effects:
-        world = perform(world, effect)
-    return world
+def named_anew(files: Files) -> tuple[Files, dict[str, str]]:
+    """``files`` with op and releases named by their parts in the transaction that begins, and the new release names."""
+    names = {files.probation[1] if files.probation else "": "P", files.stable: "S"}
+    txn, probation = files.held, files.probation
+
+    def to(name: str) -> str:
+        return names.get(name, "X")
+
+    new = Files(
+        txn=txn and d.key(replace(txn, op="b", candidate=to(txn.candidate), stable=to(txn.stable))),
+        trial=files.trial,
+        probation=probation and (to(probation[0]), to(probation[1]), probation[2]),
+        lines=tuple(("b", *line[1:3], to(line[3]), to(line[4])) for line in files.lines),
+        chosen=files.chosen,
+    )
+    return new.canonical(), names
 
 
-def perform(world: World, effect: t.Effect) -> World:
-    txn = world.txn
-    if isinstance(effect, t.SetTrial):
-        return replace(world, trial_link=True)
-    if isinstance(effect, t.DropTrial):
-        return replace(world, trial_link=False)
-    if isinstance(effect, t.Commit):
-        return replace(world, stable=effect.release)
-    if isinstance(effect, t.Launch):
-        assert effect.which == "stable" or txn is not None
-        release = world.stable if effect.which == "stable" or txn is None else txn.candidate
-        return replace(world, runs=release)
-    if isinstance(effect, t.Record) and txn is not None:
-        if effect.event == "armed":
-            return replace(world, opened=world.opened | {txn.op})
-        if effect.outcome is not None:
-            return replace(world, ends=world.ends | {(txn.op, effect.outcome)}, opened=world.opened - {txn.op})
-    return world
+class Search:
+    """Breadth first over all worlds. ``count`` is how many were seen, ``found`` the way to the first broken one."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Files, Moves] = {}
+        self._starts: dict[Files, Sequence[tuple[str, Files, str]]] = {}
+        self._crashes: dict[Files, Moves] = {}
+        self._after: dict[tuple[Files, t.Event], Files] = {}
+        self._settles: dict[tuple[World, bool], str | None] = {}
+        self._checked: dict[Files, str | None] = {}
+        self.count = 0
+        self.found: list[str] | None = None
+
+    def run(self, limit: int = 1_000_000) -> Search:
+        """Until no new world appears, the first broken one is found, or ``limit`` worlds were seen."""
+        with d.mounted():
+            first = World()
+            came: dict[World, tuple[World, str] | None] = {first: None}
+            queue = deque([first])
+            while queue and self.found is None and len(came) < limit:
+                world = queue.popleft()
+                for name, new in self.moves(world):
+                    new = new.canonical()
+                    if new in came:
+                        continue
+                    came[new] = (world, name)
+                    queue.append(new)
+                    broken = _step_broken(world, name, new) or self.broken(new)
+                    if broken:
+                        self.found = [*_way(came, new), broken]
+                        break
+            self.count = len(came)
+            self.transactions = len({files.txn for files in self._checked})
+            self.ended = not queue
+        return self
+
+    # What may happen.
+
+    def moves(self, world: World) -> Iterator[tuple[str, World]]:
+        files = world.files
+        busy = t.busy(files.held)
+        for name, new in self.steps(files):
+            if world.guard or not name.startswith("swap"):
+                yield name, world._replace(files=new)
+        yield from self.arms(world)
+        if world.runs is not None:
+            yield "somebody stops it", world._replace(runs=None, asked=True)
+            for name, new in self.crashes(files):
+                yield f"crash{name}", world._replace(files=new, runs=None, asked=False)
+        for name, new, release in self.starts(files):
+            yield f"start{name}", World(new, release, world.asked, world.guard)
+        yield "power cut", rebooted(world, False)
+        yield "reboot that keeps /run", rebooted(world, True)
+        yield "daemon-reload", world
+        if world.guard:
+            yield "guard killed", world._replace(guard=False)
+            yield from self.guard(world)
+        elif busy:
+            yield "guard comes back", world._replace(guard=True)
+
+    def arms(self, world: World) -> Iterator[tuple[str, World]]:
+        """Another operator, or the same one later. A helper may die before it has started the guard."""
+        files, names, runs = world.files, {}, world.runs
+        if not t.busy(files.held) or files.held.boot_id == ELSEWHERE or files.held.state == t.COMMITTING:
+            files, names = named_anew(self.after(files, LOOK))
+            runs = runs and names.get(runs, "X")
+        if names and any(d.closed(files, line[0]) is None for line in files.lines):
+            return
+        for what, candidate, tries in (("switch", CANDIDATE, 2), ("restart", STABLE, 1)):
+            op = "a" if names or files.held.op == "b" else "b"
+            event = t.Arm(NOW, fresh(op, NOW, RUNS, HERE, candidate, tries))
+            for name, disk in d.ways(files, d.step(event)):
+                new = World(disk.result(), runs, world.asked, world.guard and not names)
+                yield f"arm for a {what}{name}", new
+                if not name and names:
+                    yield f"arm for a {what}, guard started", new._replace(guard=True)
+
+    def steps(self, files: Files) -> Moves:
+        """Whatever operators and time may do to the transaction."""
+        if files not in self._steps:
+            found: dict[Files, str] = {}
+            for name, event in _events(files.held):
+                for how, disk in d.ways(files, d.step(event)):
+                    new = disk.result()
+                    if isinstance(event, t.Confirm) and disk.txn and disk.txn.state in (t.COMMITTING, t.COMMITTED):
+                        new = new._replace(passed=True)
+                    found.setdefault(new, name + how)
+            for name, new in _times(files):
+                found.setdefault(new, name)
+            found.pop(files, None)
+            self._steps[files] = [(name, new) for new, name in found.items()]
+        return self._steps[files]
+
+    def starts(self, files: Files) -> Sequence[tuple[str, Files, str]]:
+        """How the launcher may go through a start, and what the unit then runs."""
+        if files not in self._starts:
+            found: dict[tuple[Files, str], str] = {}
+            for name, disk in d.ways_by_wall_clock(another_start(files), d.start):
+                new = disk.result()
+                # What died before it was published is become's to make good: by stable.
+                release = disk.txn.candidate if disk.published == "trial" and disk.txn else new.stable
+                found.setdefault((new, release), name)
+            self._starts[files] = [(name, new, release) for (new, release), name in found.items()]
+        return self._starts[files]
+
+    def crashes(self, files: Files) -> Moves:
+        if files not in self._crashes:
+            found: dict[Files, str] = {}
+            for name, disk in d.ways_by_wall_clock(files, d.crash):
+                found.setdefault(disk.result(), name)
+            self._crashes[files] = [(name, new) for new, name in found.items()]
+        return self._crashes[files]
+
+    def guard(self, world: World) -> Iterator[tuple[str, World]]:
+        """The guard's next move, as guard.py and restore.py make it."""
+        files, txn = world.files, world.files.held
+        if txn is None or txn.settled:
+            return
+        state = _state(world)
+        if txn.state in t.LIVE:
+            ends = {RAN if world.runs else RUNS: {"asked": world.asked}}
+            lost = watch_unit.lost(txn, state, ends)
+            if lost:
+                yield from self._guards("guard sees the end", world, t.Ended(NOW, txn.op, lost[0]))
+            return
+        if txn.restore is None:
+            return
+        phase, op = txn.restore.phase, txn.op
+        if phase == "stop":
+            untouched = bool(txn.times) and txn.trial_invocation is None and txn.start_invocation == RUNS
+            ours = txn.stable_invocation == RUNS if txn.stable_invocation else untouched
+            if world.runs and txn.restore.tries == 1 and ours:
+                yield from self._guards("guard sees stable run", world, t.Restoring(NOW, op, "check"))
+            elif world.runs:
+                yield "guard stops the unit", world._replace(runs=None, asked=True)
+            else:
+                yield from self._guards("guard goes on to the start", world, t.Restoring(NOW, op, "start"))
+            yield from self._guards("guard cannot stop it", world, t.HostAction(NOW, op, "residue", "restart the host"))
+            yield from self._guards("guard cannot stop it", world, t.RestoreFailed(NOW, op, "residue", (), True))
+        elif phase == "start":
+            if world.runs is None or txn.stable_invocation != RUNS:
+                for name, new, release in self.starts(files):
+                    yield f"guard starts stable{name}", World(new, release, world.asked, world.guard)
+                yield from self._guards("guard cannot start it", world, t.RestoreFailed(NOW, op, "start_failed"))
+            yield from self._guards("guard goes on to the check", world, t.Restoring(NOW, op, "check"))
+        elif phase == "check":
+            if world.runs:
+                yield from self._guards("guard sees it serve", world, t.Restored(NOW, op))
+            yield from self._guards("guard sees it fail", world, t.RestoreFailed(NOW, op, "start_failed"))
+        elif world.runs:
+            yield "guard stops it for good", world._replace(runs=None, asked=True)
+        else:
+            yield from self._guards("guard gives up", world, t.GaveUp(NOW, op))
+
+    def _guards(self, name: str, world: World, event: t.Event) -> Iterator[tuple[str, World]]:
+        for how, disk in d.ways(world.files, d.step(event)):
+            yield name + how, world._replace(files=disk.result())
+
+    # What must hold.
+
+    def broken(self, world: World) -> str | None:
+        """The invariant that ``world`` breaks, or None."""
+        files, txn = world.files, world.files.held
+        if files not in self._checked:
+            self._checked[files] = self._files_broken(files)
+        if self._checked[files]:
+            return self._checked[files]
+        if world.runs == CANDIDATE and files.stable != CANDIDATE and not t.busy(txn):
+            return "S5: a release on trial runs with nobody to take it back"
+        return self.left_alone(world, True) or self.left_alone(world, False)
+
+    def _files_broken(self, files: Files) -> str | None:
+        if files.stable == CANDIDATE and not files.passed:
+            return "S2: stable points at a release that was never confirmed"
+        for op in {line[0] for line in files.lines}:
+            if d.closed(files, op) is False:
+                return "S3: one op has ends that contradict each other"
+        txn = files.held
+        if txn and txn.state in t.DECIDED[1:] and (txn.op, "committed") in {line[:2] for line in files.lines}:
+            return "S3: what is committed is taken back"
+        rested = self.after(files, LOOK)
+        if rested.trial and not t.busy(rested.held):
+            return "S4: a trial is named with nothing on trial, and nobody removes it"
+        for files_ in (expired(files), rebooted(World(files), False).files):
+            _, new, release = self.starts(files_)[0]
+            if release == CANDIDATE and new.stable != CANDIDATE:
+                return "S5: the launcher does not take it back by itself"
+        new = self.starts(rebooted(World(files), False).files)[0][1]
+        if any(d.closed(new, line[0]) is not True for line in new.lines):
+            return "S3: an op was left without its end"
+        return None
+
+    def after(self, files: Files, event: t.Event) -> Files:
+        """``files`` when all goes well."""
+        if (files, event) not in self._after:
+            self._after[files, event] = next(d.ways(files, d.step(event)))[1].result()
+        return self._after[files, event]
+
+    def left_alone(self, world: World, serves: bool) -> str | None:
+        """L1: with every operator gone the host alone settles it, whether stable then ``serves`` or not.
+
+        After a reboot that is the launcher's part. A guard that was never started comes with the next call of anybody.
+        """
+        asked = world, serves
+        if asked not in self._settles:
+            self._settles[asked] = None if self._settled(world, serves) else "L1: never settles"
+        return self._settles[asked]
+
+    def _settled(self, world: World, serves: bool) -> bool:
+        world = world._replace(files=expired(world.files), guard=True)
+        for _ in range(16):
+            files, txn = world.files, world.files.held
+            if txn is None or txn.settled:
+                return True
+            if txn.boot_id == ELSEWHERE:
+                _, new, release = self.starts(files)[0]
+                world = World(new, release, world.asked, True)
+            elif txn.state in t.LIVE or txn.state == t.COMMITTING:
+                world = world._replace(files=self.after(files, t.Tick(NOW, txn.op)))
+            else:
+                moves = self.guard(world)
+                world = next((new for name, new in moves if serves or "serve" not in name), world)
+        return False
 
 
-def start(world: World) -> World:
-    """systemd starts the unit, by anybody's wish or after a crash."""
-    world = replace(world, invocation=world.invocation + 1)
-    return apply(world, t.Chosen(world.now, str(world.boot), str(world.invocation)))
+def another_start(files: Files) -> Files:
+    """What was the last start is an earlier one now."""
+    txn = files.held
+    if txn is None:
+        return files
+    starts = ("start_invocation", "trial_invocation", "stable_invocation")
+    return files._replace(txn=d.key(replace(txn, **{name: getattr(txn, name) and RAN for name in starts})))
 
 
-def reboot(world: World, keep_run: bool) -> World:
-    """The host restarts, which empties /run (on the embedded host it does not), and the unit starts."""
-    world = replace(world, boot=world.boot + 1, runs=None)
-    if not keep_run:
-        ends = world.ends | {(op, "rolled_back") for op in world.opened}
-        world = replace(world, txn=None, trial_link=False, ends=ends, opened=frozenset())
-    return start(world)
+def rebooted(world: World, keeps_run: bool) -> World:
+    """The host restarts, which empties /run (on the embedded host it does not); the unit has not started yet."""
+    files = another_start(world.files)
+    txn = replace(files.held, boot_id=ELSEWHERE) if keeps_run and files.held else None
+    lines = tuple((op, event, ELSEWHERE, old, new) for op, event, _, old, new in files.lines)
+    trial = files.trial and keeps_run
+    return World(
+        files._replace(txn=txn and d.key(txn), trial=trial, lines=lines, chosen=False).canonical(), None, True, False
+    )
 
 
-def moves(world: World) -> Iterator[tuple[str, World]]:
-    """Everything that may happen next."""
-    now, txn = world.now, world.txn
-    for seconds in (1.0, 3.0):
-        yield f"wait {seconds:g}", replace(world, now=now + seconds)
-    for op in OPS:
-        if not any(end[0] == op for end in world.ends) and op not in world.opened:
-            arm = t.Arm(now, fresh(op, now, world.invocation, world.boot, world.stable))
-            if world.stable != CANDIDATE:
-                yield f"arm {op}", apply(world, arm)
-    if world.boot < 1:
-        yield "reboot", reboot(world, keep_run=False)
-        yield "reboot of the embedded host", reboot(world, keep_run=True)
-    if world.invocation < 3:
-        yield "start", start(world)
-        yield "stop", replace(world, runs=None)
+def expired(files: Files) -> Files:
+    """All of the transaction's time has passed."""
+    txn = files.held
+    if txn is None or txn.state not in t.LIVE:
+        return files
+    return files._replace(txn=d.key(replace(txn, lease_until=PASSED)))
+
+
+def _step_broken(old: World, name: str, new: World) -> str | None:
+    before, after = old.files.held, new.files.held
+    undecided = t.busy(before) and before.boot_id == HERE and before.state != t.COMMITTING
+    if name.startswith("arm") and undecided and new.files.txn != old.files.txn:
+        return "S1: a second transaction began while one was not settled"
+    decided = after is not None and after.state in t.DECIDED and not (before and before.state in t.DECIDED)
+    if decided and new.files.trial and not name.endswith((" writes", " full")):
+        return "S4: a trial is named with nothing on trial"
+    return None
+
+
+def _state(world: World) -> UnitState:
+    up = world.runs is not None
+    active, sub = ("active", "running") if up else ("failed", "failed")
+    return UnitState(active, sub, "signal", int(up), RUNS, 0, 0, 0)
+
+
+def _times(files: Files) -> Iterator[tuple[str, Files]]:
+    txn = files.held
+    if txn is not None and txn.state in t.LIVE:
+        yield "time passes", expired(files)
+
+
+def _events(txn: t.Txn | None) -> Iterator[tuple[str, t.Event]]:
+    yield "abort", t.Abort(NOW)
     if txn is None:
         return
-    inv = str(world.invocation)
+    yield "guard looks at the time", t.Tick(NOW, txn.op)
+    if txn.boot_id == ELSEWHERE or txn.state == t.COMMITTING or t.expired(txn, NOW):
+        # Whoever comes next first makes of it what time and boot have decided, and finds that.
+        return
     for op in (txn.op, "stranger"):
-        events: dict[str, t.Event] = {
-            "swap": t.Swap(now, op),
-            "mark": t.Mark(now, op, "started"),
-            "ready": t.Ready(now, op),
-            "soak": t.Soak(now, op),
-            "renew": t.Renew(now, op),
-            "confirm": t.Confirm(now, op, inv, inv),
-            "confirm of an old start": t.Confirm(now, op, str(world.invocation - 1), inv),
-            "fail": t.Fail(now, op, "garbage_output"),
-            "fail on stable": t.Settle(now, op, False),
-            "fatal": t.Fatal(now, op, "cublas_error"),
-            "ended": t.Ended(now, op, "engine_dead"),
-            "drift": t.Ended(now, op, "drift"),
-            "xid": t.HostAction(now, op, "xid_hardware", "reset"),
-            "restored": t.Restored(now, op),
-            "not restored": t.RestoreFailed(now, op, "start_failed"),
-            "tick": t.Tick(now, op),
-        }
-        for name, event in events.items():
-            yield f"{name} {op}", apply(world, event)
-    yield "abort", apply(world, t.Abort(now))
-    yield "guard", guard(world)
+        yield from (
+            ("swap", t.Swap(NOW, op)),
+            ("soak", t.Soak(NOW, op)),
+            ("renew, drain", t.Renew(NOW, op)),
+            ("confirm", t.Confirm(NOW, op, RUNS, RUNS)),
+            ("fail", t.Fail(NOW, op, "garbage_output")),
+            ("stable fails its gate", t.Settle(NOW, op, False)),
+            ("abort", t.Abort(NOW, op)),
+        )
+    yield from (
+        ("mark", t.Mark(NOW, txn.op, "started")),
+        ("ready", t.Ready(NOW, txn.op)),
+        ("confirm of an old start", t.Confirm(NOW, txn.op, RAN, RUNS)),
+        ("confirm by an old look", t.Confirm(NOW, txn.op, RAN, RAN)),
+        ("stable passes its gate", t.Settle(NOW, txn.op, True)),
+        ("fatal line", t.Fatal(NOW, txn.op, "cublas_error")),
+        ("xid", t.HostAction(NOW, txn.op, "xid_hardware", "reset")),
+    )
 
 
-def guard(world: World) -> World:
-    """The guard's next move, as restore.py makes it; nothing where there is nothing to do."""
-    txn = world.txn
-    if txn is None or txn.settled:
-        return world
-    if txn.state in t.LIVE:
-        return apply(world, t.Tick(world.now, txn.op))
-    assert txn.restore is not None, txn
-    phase = txn.restore.phase
-    if phase == "stop":
-        return apply(replace(world, runs=None), t.Restoring(world.now, txn.op, "start"))
-    if phase == "start":
-        return apply(start(world), t.Restoring(world.now, txn.op, "check"))
-    if phase == "give_up":
-        return apply(replace(world, runs=None), t.GaveUp(world.now, txn.op))
-    return apply(world, t.Restored(world.now, txn.op))
-
-
-def broken(world: World) -> str | None:
-    """The invariant that ``world`` breaks, or None."""
-    txn = world.txn
-    if world.stable not in world.confirmed:
-        return "S2: stable points at a release that was never confirmed"
-    outcomes: dict[str, set[str]] = {}
-    for op, outcome in world.ends:
-        outcomes.setdefault(op, set()).add(outcome)
-    if any("committed" in found and len(found) > 1 for found in outcomes.values()):
-        return "S3: one op was committed and rolled back"
-    if world.trial_link and (txn is None or txn.state in t.DECIDED):
-        return "S4: a trial is named with nothing on trial"
-    if world.runs == CANDIDATE and world.stable != CANDIDATE and not t.busy(txn):
-        return "S5: a release on trial runs with nobody to take it back"
-    return None
-
-
-def left_alone(world: World) -> World | None:
-    """Where the guard alone takes ``world`` once the controller is gone; None when it never settles."""
-    world = replace(world, now=world.now + 100)
-    for _ in range(8):
-        if not t.busy(world.txn):
-            return world
-        world = guard(world)
-    return None
-
-
-Check = Callable[[World], "str | None"]
-
-
-def search(limit: int, check: Check = broken) -> tuple[int, list[str] | None]:
-    """Breadth first over all worlds up to ``limit`` moves deep: how many, and the way to the first broken one."""
-    first = World()
-    ways: dict[object, tuple[str, ...]] = {first.key: ()}
-    queue = deque([first])
-    while queue:
-        world = queue.popleft()
-        way = ways[world.key]
-        if len(way) >= limit:
-            continue
-        for name, new in moves(world):
-            if new.key in ways:
-                continue
-            ways[new.key] = (*way, name)
-            end = left_alone(new)
-            found = check(new) or one_at_a_time(world, new) or (check(end) if end else "L1: never settles")
-            if found:
-                return len(ways), [*way, name, found]
-            queue.append(new)
-    return len(ways), None
-
-
-def one_at_a_time(old: World, new: World) -> str | None:
-    if t.busy(old.txn) and new.txn is not None and old.txn is not None and new.txn.op != old.txn.op:
-        return "S1: a second transaction began while one was not settled"
-    return None
+def _way(came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
+    found: list[str] = []
+    while (step := came[world]) is not None:
+        world, name = step
+        found.append(name)
+    return found[::-1]
