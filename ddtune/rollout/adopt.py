@@ -57,7 +57,7 @@ class Adoption:
 
 
 def name_for(axes: Mapping[str, AxisValue], known: Mapping[str, Profile]) -> str:
-    """The profile that says most of these axes and no other, the user's own before a shipped one, or ``adopted``."""
+    """The profile that says most of these axes and no other, of the user's own before a shipped one; or ``adopted``."""
     fitting = {
         name: len(profile.axes)
         for name, profile in known.items()
