@@ -80,7 +80,8 @@ def chosen(txn: Txn, event: ev.Chosen) -> Step:
     if txn.state in TRYING:
         if txn.trial_invocation == event.invocation:
             return txn, (ev.Launch("trial"),)
-        if txn.tries_left > 0:
+        # A trial that served and starts again has crashed, however many tries are left.
+        if txn.tries_left > 0 and not txn.ready:
             new = replace(
                 txn,
                 tries_left=txn.tries_left - 1,

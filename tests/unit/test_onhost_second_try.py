@@ -65,3 +65,16 @@ def test_k1_24_the_forgiven_start_is_nobodys_while_it_ends() -> None:
     running = UnitState("active", "running", "success", 7, "one", 0, 0, 0)
     assert lost(forgiven, running, {}) is None
     assert lost(forgiven, replace(running, invocation="stranger"), {}) is not None
+
+
+@pytest.mark.parametrize("state", [t.TRIAL, t.SOAK])
+def test_k5_02_a_trial_that_served_and_starts_again_has_crashed(state: str) -> None:
+    """systemd restarts it between two looks of the guard; a try that is left is none for that."""
+    new, which = _chosen(replace(_trial(tries_left=2, ready=True), state=state), "two")
+    assert which == "stable"
+    assert (new.state, new.cause, new.blamed) == (t.ROLLED_BACK, "engine_dead", True)
+
+
+def test_start_that_ends_before_it_serves_is_tried_again() -> None:
+    new, which = _chosen(_trial(tries_left=1), "two")
+    assert (which, new.state, new.tries_left) == ("trial", t.TRIAL, 0)
