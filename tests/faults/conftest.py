@@ -14,6 +14,7 @@ from tests.faults.gold import GOLD
 from tests.faults.rows import Row
 from tests.faults.site import Site, adopted
 
+PARTS = pytest.StashKey[dict[int, int]]()
 ROWS = pytest.StashKey[dict[int, Row]]()
 KINDS = ("real", "injected", "sim")
 
@@ -27,10 +28,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "injected: the fault stands in for one that cannot be made here")
     config.addinivalue_line("markers", "sim: the simulated engine itself misbehaves")
     config.stash[ROWS] = {}
+    config.stash[PARTS] = {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
+    for number in filter(None, map(_number, items)):
+        config.stash[PARTS][number] = config.stash[PARTS].get(number, 0) + 1
     mine = [item for item in items if here in item.path.parents]
     for item in mine:
         item.add_marker(pytest.mark.e2e)
@@ -55,6 +59,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
             row.ok = False
         elif report.when == "call" and row.ok is None:
             row.ok = report.passed
+        row.parts += report.when == "call"
     return report
 
 
@@ -63,13 +68,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     found = config.stash[ROWS]
     if not found or not config.getoption("--faults", False):
         return
+    build = config.rootpath / "build"
     broke = ",".join(broken.asked())
     if broke:
-        rows.write(found, config.rootpath / f"build/faults-{broke}.md")
-    elif set(found) == set(GOLD):
-        rows.write(found, config.rootpath / "docs/faults.md")
-    else:
-        rows.write(found, config.rootpath / "build/faults-part.md")
+        rows.write(found, build / f"faults-{broke}.md")
+        return
+    whole = {number: row for number, row in found.items() if row.parts == config.stash[PARTS].get(number)}
+    known = rows.remember(whole, build / "faults.json")
+    if set(known) == set(GOLD):
+        rows.write(known, config.rootpath / "docs/faults.md")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.faults.gold import GOLD
@@ -11,8 +12,8 @@ from tests.faults.gold import GOLD
 HEAD = """\
 # Faults
 
-Written by `make faults`: one test each in tests/faults, against a real sshd and a real systemd. What was seen is read
-over a new login after the fault: the main process's argv, the release that `stable` names, and the history.
+Written by `make faults`, each row by the last run of its whole scenario in tests/faults. What was seen is read over a new
+login after the fault: the main process's argv, the release that `stable` names, and the history. sshd and systemd are real.
 
 `real`: the fault befalls real processes, files, sockets or boots. `injected`: what the host reads is replaced (kernel
 log, wall clock), or a freezer stands in for a suspend or a D state. `sim`: the simulated engine itself misbehaves.
@@ -25,13 +26,17 @@ The engine is simulated in all of them. Seconds to stable: from the fault to sta
 
 @dataclass
 class Row:
-    """One scenario's line; ``seconds`` from the fault to stable serving, None where nothing had to come back."""
+    """One scenario's line; ``seconds`` from the fault to stable serving, None where nothing had to come back.
+
+    ``parts`` counts the tests of the scenario that ran.
+    """
 
     number: int
     kind: str
     seen: list[str] = field(default_factory=list)
     seconds: float | None = None
     ok: bool | None = None
+    parts: int = 0
 
     def note(self, text: str) -> None:
         """Say what was seen."""
@@ -57,6 +62,15 @@ def table(rows: Mapping[int, Row]) -> str:
     real = sum(1 for row in rows.values() if row.kind == "real")
     said = f"{good} of {len(GOLD)} ok, {real} real."
     return HEAD + "\n".join(lines) + f"\n\n{said}\n"
+
+
+def remember(rows: Mapping[int, Row], path: Path) -> dict[int, Row]:
+    """Adds ``rows`` to those that earlier runs left in ``path``; all of them."""
+    known = {int(number): Row(**row) for number, row in json.loads(path.read_text()).items()} if path.exists() else {}
+    known.update(rows)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({number: asdict(row) for number, row in sorted(known.items())}, indent=1))
+    return known
 
 
 def write(rows: Mapping[int, Row], path: Path) -> None:
