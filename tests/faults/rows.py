@@ -12,8 +12,9 @@ from tests.faults.gold import GOLD
 HEAD = """\
 # Faults
 
-Written by `make faults`, each row by the last run of its whole scenario in tests/faults. What was seen is read over a new
-login after the fault: the main process's argv, the release that `stable` names, and the history. sshd and systemd are real.
+Written by `make faults`, each row by the last run of its whole scenario in tests/faults. What was seen is read over a
+new login after the fault: the main process's argv, the release that `stable` names, and the history. sshd and systemd
+are real.
 
 `real`: the fault befalls real processes, files, sockets or boots. `injected`: what the host reads is replaced (kernel
 log, wall clock), or a freezer stands in for a suspend or a D state. `sim`: the simulated engine itself misbehaves.
