@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import clock, drop_in, pins, releases, schema, store
+from . import clock, drop_in, ledger, pins, releases, schema, store
 from .alive import wait_for_guard
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
@@ -16,9 +16,7 @@ from .room import check_room
 from .txn_events import Arm, Fail
 from .txn_model import KINDS, Txn, to_json
 from .unit import SystemctlError, guard_unit
-from .verbs_txn import applied
-
-GUARD_LIMIT_S = 5.0
+from .verbs_txn import GUARD_LIMIT_S, applied, call_guard
 
 ARM: schema.Fields = {
     "op": schema.op,
@@ -50,7 +48,12 @@ def arm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Begins a transaction and answers once its guard is seen alive; without a guard nothing has begun."""
     paths = host.adopted(unit)
     drafted = draft(host, paths, fields)
-    txn = applied(paths, lambda at: event(drafted, at))
+    try:
+        txn = applied(paths, lambda at: event(drafted, at))
+    except RefusalError as error:
+        if error.cause == "busy":
+            call_guard(host, paths, ledger.load(paths))
+        raise
     try:
         guard = start_guard(host, paths, txn.op)
     except RefusalError as error:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from . import clock, inspect_process, ledger, releases, residue, schema
-from .alive import guard_alive
+from .alive import guard_alive, wait_for_guard
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .room import check_room
 from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
 from .txn_model import TRYING, Txn, busy, to_json
-from .unit import UnitState
+from .unit import SystemctlError, UnitState
 
 EVIDENCE = schema.many(
     schema.record(
@@ -42,6 +43,7 @@ SETTLE: schema.Fields = {
 }
 
 _KILL_S = 10.0
+GUARD_LIMIT_S = 5.0
 
 
 def applied(paths: UnitPaths, make: Callable[[float], Event]) -> Txn:
@@ -58,8 +60,12 @@ def applied(paths: UnitPaths, make: Callable[[float], Event]) -> Txn:
 
 
 def swap(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """From here on a start of the unit runs the candidate."""
-    return {"txn": to_json(applied(host.adopted(unit), lambda at: Swap(at, fields["op"])))}
+    """From here on a start of the unit runs the candidate, so a guard must live."""
+    paths, op = host.adopted(unit), fields["op"]
+    known = ledger.load(paths)
+    if known is not None and known.op == op and busy(known) and not wait_for_guard(paths, op, GUARD_LIMIT_S):
+        raise RefusalError("unknown", f"the guard of {op} is not alive, so nothing was changed: abort it and try again")
+    return {"txn": to_json(applied(paths, lambda at: Swap(at, op)))}
 
 
 def stop(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
@@ -93,7 +99,9 @@ def start(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 
 def renew(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Keeps the lease of an undecided transaction; otherwise it only says how it stands."""
-    txn = applied(host.adopted(unit), lambda at: Renew(at, fields["op"]))
+    paths = host.adopted(unit)
+    txn = applied(paths, lambda at: Renew(at, fields["op"]))
+    call_guard(host, paths, txn)
     return {"txn": to_json(txn), "boottime": clock.boottime()}
 
 
@@ -120,14 +128,17 @@ def confirm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 
 def fail(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Decides for the rollback, which the guard carries out."""
-    evidence = tuple(fields["evidence"])
-    txn = applied(host.adopted(unit), lambda at: Fail(at, fields["op"], fields["cause"], evidence))
+    paths, evidence = host.adopted(unit), tuple(fields["evidence"])
+    txn = applied(paths, lambda at: Fail(at, fields["op"], fields["cause"], evidence))
+    call_guard(host, paths, txn)
     return {"txn": to_json(txn)}
 
 
 def abort(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Ends the transaction ``op``, or whichever runs, by going back to stable."""
-    txn = applied(host.adopted(unit), lambda at: Abort(at, fields["op"], fields["cause"]))
+    paths = host.adopted(unit)
+    txn = applied(paths, lambda at: Abort(at, fields["op"], fields["cause"]))
+    call_guard(host, paths, txn)
     return {"txn": to_json(txn)}
 
 
@@ -135,10 +146,19 @@ def settle(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """What the controller found of stable after a rollback; not ``ok`` makes it a failed one."""
     paths, evidence = host.adopted(unit), tuple(fields["evidence"])
     txn = applied(paths, lambda at: Settle(at, fields["op"], fields["ok"], fields["cause"], evidence))
-    if busy(txn) and not guard_alive(paths, txn.op):
-        # Its guard has left, and only a guard stops what cannot serve.
-        host.systemctl.run_guard(unit, txn.op)
+    # Its guard has left, and only a guard stops what cannot serve.
+    call_guard(host, paths, txn)
     return {"txn": to_json(txn)}
+
+
+def call_guard(host: Host, paths: UnitPaths, txn: Txn | None) -> None:
+    """Start the guard of ``txn`` where it has none: its helper died before it could, or somebody stopped it.
+
+    One that systemd is about to start again is left to systemd.
+    """
+    if txn is not None and busy(txn) and not guard_alive(paths, txn.op):
+        with suppress(SystemctlError):
+            host.systemctl.run_guard(paths.unit, txn.op)
 
 
 def live(paths: UnitPaths, op: str, states: tuple[str, ...], wanted: str) -> Txn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -77,6 +78,17 @@ def test_the_second_operator_is_told_who_since_when_and_until_when(armed: Host) 
     for verb in ("swap", "stop", "start", "renew", "ready", "soak"):
         assert armed.refused(verb, op=OTHER)[0] == "busy"
     assert armed.ok("state")["txn"]["state"] == "ARMED"
+
+
+def test_nothing_swaps_without_a_guard_and_any_call_brings_it_back(armed: Host) -> None:
+    guard = json.loads(armed.file("run/ddtune", UNIT, "guard.json").read_text())
+    os.kill(guard["pid"], signal.SIGKILL)
+    assert "guard" in armed.refused("swap", op=OP)[1]
+    assert armed.ok("state")["txn"]["state"] == "ARMED"
+    assert armed.ok("state")["guard_alive"] is False
+    armed.ok("renew", op=OP)
+    wait_until("the guard is back", lambda: armed.ok("state")["guard_alive"])
+    armed.ok("swap", op=OP)
 
 
 @pytest.mark.parametrize("fault", ["no-guard", "fail-guard"])
