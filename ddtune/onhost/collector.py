@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from . import clock, journal_access
+from .api import flag_value
 from .collect_api import Api, Info, Key
 from .collect_config import Config, parse
 from .collect_ddtune import Ddtune
@@ -132,8 +133,12 @@ class Collector:
         config = self._config
         unit = Unit(self._systemctl, config.paths, name)
         key = Key(config.api_key_file, lambda: unit.argv, self._note)
-        api = Api(config.api_port, key, self._note)
-        info = Info(config.api_port, key, lambda: api.open, lambda: unit.invocation)
+        unit.line()
+        # The engine's own word for its port; the operator's, where its command line has none.
+        named = flag_value(unit.argv, "--port") or ""
+        port = int(named) if named.isdigit() else config.api_port
+        api = Api(port, key, self._note)
+        info = Info(port, key, lambda: api.open, lambda: unit.invocation)
         self._sample(api.lines, config.tick_s)
         self._sample(info.lines, max(1.0, config.tick_s))
         ddtune = Ddtune(config.paths.unit(name))

@@ -138,10 +138,10 @@ def _engine(seen: Seen) -> Iterator[Symptom]:
         yield note("engine", f"{version}{build['error']}", "flags of profiles are not checked before a switch")
     yield from _dialect(seen)
     if port is not None and port != seen.config.api_port:
-        yield bad(
+        yield note(
             "api port",
-            f"the engine listens on {port}, ddtune asks {seen.config.api_port}",
-            "rates and accept length stay unknown",
+            f"the engine listens on {port}, ddtune's configuration says {seen.config.api_port}",
+            "none while the command line names the port: that is what ddtune goes by",
             f"set api_port = {port} for {seen.host}",
         )
     yield _metrics(seen)
