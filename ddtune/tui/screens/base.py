@@ -29,8 +29,8 @@ LEAST = (60, 15)
 class DeskScreen(Screen[None]):
     """A screen of one host. ``show`` is called with each new moment while it is seen."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (LEAST[0], "-narrow"), (110, "-medium"), (150, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (LEAST[1], "-short"), (32, "-tall")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (LEAST[0], "-narrow"), (110, "-medium"), (150, "-wide")]  # noqa: RUF012 (as Textual declares it)
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (LEAST[1], "-short"), (32, "-tall")]  # noqa: RUF012 (as Textual declares it)
     ALLOW_IN_MAXIMIZED_VIEW = "Top, Footer"
     WRITES: ClassVar[frozenset[str]] = frozenset()
     """Actions of this screen that change the host: hidden when locked, dead while the link is down."""
