@@ -27,4 +27,4 @@ def dashboard(hosts: Sequence[str], *, write: bool) -> None:
         config = stack.enter_context(reached(hosts[0], as_json=False))
         from ddtune.tui.app import dashboard as show
 
-        show(config, write=write or config.write)
+        show(config, write=write)

@@ -14,6 +14,7 @@ from ddtune.gate.isolation import Isolation
 from ddtune.gate.process_facts import Expected
 from ddtune.live.snapshot import Snapshot
 from ddtune.profiles import store
+from ddtune.profiles.dialects import load_dialects
 from ddtune.profiles.diff import diff
 from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.model import GateSizes, Profile, Release
@@ -94,15 +95,20 @@ async def make_plan(
     if not state.adopted:
         raise Refused("not_adopted", preflight.host_findings(state, config.name)[0].text)
     inspected, stable, found = await asyncio.gather(
-        link.call("inspect", env=[]), _release(link, state.stable.release), asyncio.to_thread(sandbox.probe)
+        link.call("inspect", env=_env_names(asked)),
+        _release(link, state.stable.release),
+        asyncio.to_thread(sandbox.probe),
     )
     with stopwatch.excluded():
         build = Build.of(state, await link.call("probe_build", timeout=FLAG_CHECK_S))
     target, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
     running = bool(inspected.get("pid"))
-    same = target == stable
+    same = stable is not None and preflight.same_in_effect(target, stable, inspected.get("env") or {})
+    if same and stable is not None:
+        target = stable
+    # A rollback ends the running transaction, whoever's it is.
     findings = [
-        *preflight.host_findings(state, config.name),
+        *([] if kind == "rollback" and state.busy is not None else preflight.host_findings(state, config.name)),
         *(preflight.drift_findings(inspected, state, config.name) if kind == "switch" else []),
         *(preflight.alarm_findings(snapshot.alarms) if snapshot and kind != "rollback" else []),
         *findings,
@@ -111,7 +117,7 @@ async def make_plan(
         with stopwatch.excluded():
             findings += await ask_engine(link, target)
     isolation, why_not = found.isolation, found.reason
-    speculative = profile.axes.get("algorithm", "none") != "none"
+    speculative = {**build.axes(target), **profile.axes}.get("algorithm", "none") != "none"
     stable_axes = state.meta_of(state.stable.release).get("axes") or {}
     planned = gate_plan.plan(
         profile.gate,
@@ -207,6 +213,12 @@ def _host_name(kind: str, target: Release, stable: Release | None, state: HostSt
     if kind == "rollback" and state.busy is None:
         return state.previous.release
     return state.stable.release if target == stable else target.sha256
+
+
+def _env_names(profile: Profile | None) -> list[str]:
+    """Every variable that a dialect or this profile may set or unset."""
+    known = {name for dialect in load_dialects().values() for name in dialect.env_names}
+    return sorted(known | ({*profile.env, *profile.unset} if profile else set()))
 
 
 async def _release(link: HostLink, sha: str | None) -> Release | None:

@@ -32,6 +32,22 @@ def holder(txn: Mapping[str, Any], boottime: float | None) -> str:
     return f"{who} holds it{since} with {txn.get('op')} ({txn.get('state')}){until}"
 
 
+def same_in_effect(target: Release, running: Release, env: Mapping[str, str | None]) -> bool:
+    """Whether a start of ``target`` would be what runs: ``env`` holds the running process's variables.
+
+    Unsetting what is not set changes nothing.
+    """
+    names = {*target.env_set, *target.env_unset, *running.env_set, *running.env_unset}
+
+    def value(release: Release, name: str) -> str | None:
+        if name in release.env_set:
+            return release.env_set[name]
+        return None if name in release.env_unset else env.get(name)
+
+    same_env = all(value(target, name) == value(running, name) for name in names)
+    return target.argv == running.argv and target.cwd == running.cwd and same_env
+
+
 def unknown_flags(release: Release, known: Sequence[str], running: Sequence[str]) -> list[str]:
     """Flags of the release that the installed build does not list and that the running service does not use.
 

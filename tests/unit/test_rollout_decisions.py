@@ -183,3 +183,12 @@ def test_the_history_tells_how_an_op_ended_that_a_reboot_took_away() -> None:
 def test_a_lost_gpu_blocks_a_restart_and_a_warning_does_not() -> None:
     found = preflight.alarm_findings([Alarm("GPU 3 is lost", blocks=True), Alarm("GPU 1 is hot")])
     assert [(one.blocks, one.cause) for one in found] == [(True, "gpu_lost"), (False, None)]
+
+
+def test_unsetting_what_is_not_set_is_the_same_release() -> None:
+    adopted = Release(("/usr/bin/python3",), {}, (), "/")
+    profile = Release(("/usr/bin/python3",), {"TOPK": "4"}, ("NVLS",), "/")
+    assert preflight.same_in_effect(profile, adopted, {"TOPK": "4", "NVLS": None})
+    assert not preflight.same_in_effect(profile, adopted, {"TOPK": "4", "NVLS": "1"})
+    assert not preflight.same_in_effect(profile, adopted, {"TOPK": "8"})
+    assert not preflight.same_in_effect(Release(("/bin/x",), {}, (), "/"), adopted, {})
