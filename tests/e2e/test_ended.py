@@ -1,4 +1,4 @@
-"""How a real systemd's service ended, and what follows from it in a probation. No engine, so that each case is quick."""
+"""How a service ended on a real systemd, and what follows in a probation. There is no engine, so each case is quick."""
 
 from __future__ import annotations
 
