@@ -20,6 +20,7 @@ from ddtune.rollout.timing import Stopwatch
 from ddtune.rollout.transaction import Transaction
 
 FIRST_READING_S = 20.0
+ENGINE_READING_S = 3.0
 
 
 class Session:
@@ -50,7 +51,11 @@ class Session:
                 "unsupported_unit",
                 f"No running SGLang service was found on {self.config.name}; name it as {self.config.name}:UNIT.",
             )
-        self._link = await HostLink(self.config, unit).open()
+        # The plan names the requests that run; a host that gives no reading does not hold it up for long.
+        self._link, _ = await asyncio.gather(
+            HostLink(self.config, unit).open(),
+            self._hub.first(lambda one: one.ages.engine is not None, ENGINE_READING_S),
+        )
         self._stopwatch = Stopwatch()
 
     async def close(self) -> None:
