@@ -46,7 +46,7 @@ def test_a_refusal_keeps_cause_message_and_detail(tmp_path: Path) -> None:
     ("script", "cause", "words"),
     [
         (None, "not_adopted", "ddtune adopt"),
-        ("echo 'sudo: a password is required' >&2; exit 1", "read_only", "password is required"),
+        ("echo 'sudo: a password is required' >&2; exit 1", "read_only", "asks for a password"),
         ('echo \'{"proto":2,"ok":true}\'', "read_only", "--upgrade"),
         ("echo Traceback; echo 'KeyError: x' >&2; exit 1", "unknown", "status 1: KeyError: x"),
     ],
