@@ -15,7 +15,6 @@ from ddtune.gate.probe import Probe, generate
 from ddtune.gate.sending import EngineGone, Send, by_id, lost, tokens
 from ddtune.profiles.model import GateSizes
 
-GOOD_COPY = 0.9
 CANARY_LEAST = 12
 COUNTING = "1, 2, 3, 4, 5, 6, 7, 8, 9,"
 
@@ -76,7 +75,7 @@ async def measure(
     style = "chat"
     copies = prompts.quick_copies(nonce, style, sizes)
     copied = await ask(copies, 1)
-    if _copying(copies, copied) < GOOD_COPY:
+    if _copying(copies, copied) < 1:
         plain = prompts.quick_copies(nonce, "plain", sizes)
         again = await ask(plain, 1)
         if _copying(plain, again) > _copying(copies, copied):

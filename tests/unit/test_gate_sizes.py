@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from ddtune.gate import prompts, runner
+from ddtune.gate.model import Answer, Request
 from ddtune.gate.plan import FULL_TOKENS, plan
 from ddtune.gate.process_facts import Expected, Facts
 from ddtune.profiles.model import GateSizes
@@ -51,3 +53,18 @@ def test_a_begun_copy_is_asked_for_its_rest() -> None:
     assert whole == [f"{begun} {probe.expect}"] * 2
     assert len(begun.split()) == 7, "its label and six words"
     assert len(probe.expect.split()) > 20
+
+
+def test_a_model_that_copies_best_by_going_on_is_asked_so() -> None:
+    """A small model drops a word of what it is told to repeat, and goes on with a text without a fault."""
+
+    def drops_a_word(request: Request, answer: Answer) -> Answer:
+        chat = request.path.endswith("completions")
+        return replace(answer, text=answer.text.replace(" the ", " ", 1)) if chat else answer
+
+    engine = Engine(drops_a_word)
+    stable = asyncio.run(
+        runner.baseline(engine.send, SMALL, nonce="0001-x", speculative=True, isolation=None, full=False)
+    )
+    assert stable.copy_style == "plain"
+    assert set(stable.copies) == {1.0}
