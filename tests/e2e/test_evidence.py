@@ -86,6 +86,20 @@ def test_back_by_hand_with_ddtune_gone(failed: tuple[Service, str]) -> None:
     assert service.txn()["cause"] == "operator_request"
 
 
+def test_an_upgrade_renews_the_programs_and_restarts_nothing(service: Service) -> None:
+    guest, operator = service.guest, service.operator
+    pyz = "/usr/local/lib/ddtune/1/ddtune-onhost.pyz"
+    guest.ssh(["sh", "-c", f"printf '\\n' >>{pyz}"])
+    before = service.invocation()
+    said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
+    assert said["programs"]["mend"] == f"ddtune adopt {HOST} --upgrade"
+    answer = operator.run("adopt", HOST, "--upgrade", "--json")
+    assert (answer.code, answer.json["installed"]) == (0, True), answer
+    assert operator.run("adopt", HOST, "--upgrade", "--json").json["installed"] is False
+    assert service.invocation() == before
+    assert service.status()["service"]["profile"] == "b8-nvls"
+
+
 def test_k5_16_after_a_reboot_the_service_is_looked_at_again(service: Service) -> None:
     guest, operator = service.guest, service.operator
     guest.power_off()
