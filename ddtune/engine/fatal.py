@@ -27,6 +27,7 @@ _PATTERNS = (
     ("device_assert", r"gather kernel index out of bounds|block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion"),
     ("oom_graph_capture", r"Capture cuda graph failed:.*out of memory"),
     ("oom_weights", r"Not enough memory\. Please try to increase --mem-fraction-static"),
+    ("oom_weights", r"weights leave no GPU memory for the KV cache"),
     ("oom_serving", r"\bOutOfMemoryError: |CUDA out of memory\. Tried to allocate|CUDA error: out of memory"),
     ("cublas_error", r"CUBLAS_STATUS_(?!SUCCESS)[A-Z_]+|cuBLAS Error:"),
     ("nccl_error", r"\bDistBackendError\b|\bNCCL error\b|ncclUnhandledCudaError|ncclSystemError|ncclInternalError"),

@@ -39,6 +39,10 @@ def test_every_line_of_the_samples(name: str) -> None:
         ),
         ("Exception: Capture cuda graph failed: fp4_quantize: input must be contiguous", "start_failed"),
         ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "oom_weights"),
+        (
+            "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.001. Raise",
+            "oom_weights",
+        ),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 46.00 MiB.", "oom_serving"),
         ("terminate called after throwing an instance of 'c10::DistBackendError'", "nccl_error"),
         ("[rank5]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2)", "nccl_error"),
