@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from ddtune.cli.main import main
+from ddtune.cli.group import ddtune as main
 from tests.unit.host_server import Server, serve
 
 
