@@ -39,7 +39,7 @@ def _abort_a_commit(txn: t.Txn, event: t.Abort) -> Any:
 
 
 def _launch_whatever_the_time(txn: t.Txn, at: float) -> str | None:
-    return None if txn.state == t.SOAK else _EXPIRED(txn, at)
+    return None if txn.state == t.TRIAL else _EXPIRED(txn, at)
 
 
 def _link_after_state(paths: Any, old: Any, new: Any, effects: Any) -> None:
