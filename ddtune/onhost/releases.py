@@ -150,7 +150,9 @@ def set_previous(paths: UnitPaths, sha: str) -> None:
 
 def quarantine(paths: UnitPaths, sha: str, record: Mapping[str, Any]) -> None:
     """Keep ``sha`` from being tried again, with the reason and the evidence in ``record``."""
-    os.makedirs(paths.quarantine_dir, mode=0o755, exist_ok=True)
+    if not os.path.isdir(paths.quarantine_dir):
+        os.makedirs(paths.quarantine_dir, mode=0o755, exist_ok=True)
+        store.fsync_dir(paths.state)
     store.write_json(paths.quarantine(sha), {"at": clock.wall(), **record, "release": sha})
 
 

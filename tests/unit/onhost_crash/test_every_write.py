@@ -99,6 +99,8 @@ def test_every_write(runner: Runner, tmp_path: Path, scenario: str) -> None:
                         raise AssertionError(f"{scenario}, step {number}, write {cut}, {loss}: {error}") from error
                     points += 1
             after.restore()
+        host.settle_systemd()
+        assert host.runs() in host.passed
         host.recover()
     print(f"{scenario}: {points} crashes")
 

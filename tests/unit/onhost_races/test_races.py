@@ -1,0 +1,21 @@
+"""A commit and a rollback never happen both, nor half of each."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.unit.onhost_races.races import run
+
+RACES = 10_000 if os.environ.get("DDTUNE_TEST_LONG") else 400
+
+
+@pytest.mark.timeout(1800)
+def test_confirm_against_expiry(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(RACES)
+    with capsys.disabled():
+        print(f"\n{RACES} races: {dict(found)}")
+    assert found["split"] == 0
+    assert found["committed"] + found["rolled_back"] == RACES
+    assert min(found["committed"], found["rolled_back"]) > RACES / 20, "both must happen for it to be a race"
