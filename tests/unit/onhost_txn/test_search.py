@@ -69,7 +69,7 @@ MUTATIONS: dict[str, tuple[Any, Any, Callable[..., Any]]] = {
     "S4: the trial stays named": (txn_back, "roll_back", _no_drop),
     "S4: what a crash left is not made good": (ledger, "_unfinished", _no_repair),
     "S5: settled before stable runs": (txn_back, "roll_back", _settled_at_once),
-    "L1: the launcher does not look at the time": (t, "expired", _launch_whatever_the_time),
+    "S5: the launcher does not look at the time": (t, "expired", _launch_whatever_the_time),
     "L1: no time ever passes": (t, "expired", lambda txn, at: None),
     "L1: stable is tried for ever": (t._HANDLERS, t.RestoreFailed, _always_again),
 }
