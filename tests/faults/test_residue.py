@@ -73,6 +73,7 @@ def test_31_orphan_of_the_candidate(site: Site, row: Row) -> None:
     row.took(txn["times"]["serving"] - died)
 
 
+@pytest.mark.slow
 def test_31_somebody_elses_process(site: Site, row: Row) -> None:
     op = site.trial(lease_s=120)
     pid = _squat(site, within_unit=False)
