@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from .paths import Install, Paths, load_install
@@ -41,8 +41,7 @@ class Config:
     def install(self) -> Install:
         """The programs to run: those that the operator named, else the installed constants, else the search path's."""
         found = load_install(self.paths.pyz)
-        return replace(
-            found,
+        return found._replace(
             root=self.root,
             systemctl=self._command("systemctl") or found.systemctl,
             journalctl=self._command("journalctl") or found.journalctl,

@@ -1,17 +1,19 @@
-"""Where everything lies on the host, under a root prefix that is empty on a real one."""
+"""Where everything lies on the host, under a root prefix that is empty on a real one.
+
+Every start of the service waits for this module, so it does without dataclasses, which are slow to import.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 PROTO = 1
 
 
-@dataclass(frozen=True)
-class Install:
+class Install(NamedTuple):
     """Constants rendered at installation, read beside the running file; ``pyz`` is that file."""
 
     proto: int = PROTO
@@ -31,12 +33,10 @@ def load_install(beside: str | None = None) -> Install:
             found = json.load(file)
     except (OSError, ValueError):
         return Install()
-    known = {field.name for field in fields(Install)}
-    return Install(**{**{name: value for name, value in found.items() if name in known}, "pyz": pyz})
+    return Install(**{**{name: value for name, value in found.items() if name in Install._fields}, "pyz": pyz})
 
 
-@dataclass(frozen=True)
-class UnitPaths:
+class UnitPaths(NamedTuple):
     """The files of one unit. ``state`` outlives a reboot, ``run`` does not."""
 
     root: str
@@ -153,8 +153,7 @@ class UnitPaths:
         os.makedirs(self.run, mode=0o755, exist_ok=True)
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(NamedTuple):
     """All paths under ``root``."""
 
     root: str = ""

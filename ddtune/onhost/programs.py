@@ -14,7 +14,6 @@ import stat
 import subprocess
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from io import BytesIO
 from typing import Any
 
@@ -185,7 +184,7 @@ def sha256(paths: Paths) -> str | None:
 
 
 def _files(paths: Paths, target: Install, pyz: bytes) -> dict[str, tuple[bytes, int]]:
-    constants = {name: value for name, value in asdict(target).items() if name != "pyz"}
+    constants = {name: value for name, value in target._asdict().items() if name != "pyz"}
     run = f"exec {shlex.quote(target.python)} -I {shlex.quote(paths.pyz)}"
     return {
         paths.pyz: (pyz, 0o644),
