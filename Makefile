@@ -20,6 +20,9 @@ test-engine: $(VENV)/.packages $(VENV)/.test
 
 faults: $(VENV)/.packages $(VENV)/.test
 	@DDTUNE_TEST_BREAK="$(BREAK)" SUITES=faults tests/run --faults $(PYTEST_ARGS)
+ifeq ($(BREAK),)
+	@DDTUNE_TEST_LONG=1 $(BIN)/python -m pytest tests/unit/onhost_crash tests/unit/onhost_races
+endif
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check

@@ -27,6 +27,7 @@ from ddtune.onhost import watch_unit
 from ddtune.onhost.unit import UnitState
 from tests.unit.onhost_txn import disk as d
 from tests.unit.onhost_txn.disk import AHEAD, ELSEWHERE, HERE, NOW, PASSED, RAN, RUNS, Files
+from tests.unit.onhost_txn.events import events
 
 STABLE, CANDIDATE = "S", "C"
 LEASE = 2.0
@@ -180,7 +181,7 @@ class Search:
         """Whatever operators and time may do to the transaction."""
         if files not in self._steps:
             found: dict[Files, str] = {}
-            for name, event in _events(files.held):
+            for name, event in events(files.held):
                 for how, disk in d.ways(files, d.step(event)):
                     new = disk.result()
                     if isinstance(event, t.Confirm) and disk.txn and disk.txn.state in (t.COMMITTING, t.COMMITTED):
@@ -373,35 +374,6 @@ def _times(files: Files) -> Iterator[tuple[str, Files]]:
     txn = files.held
     if txn is not None and txn.state in t.LIVE:
         yield "time passes", expired(files)
-
-
-def _events(txn: t.Txn | None) -> Iterator[tuple[str, t.Event]]:
-    yield "abort", t.Abort(NOW)
-    if txn is None:
-        return
-    yield "guard looks at the time", t.Tick(NOW, txn.op)
-    if txn.boot_id == ELSEWHERE or txn.state == t.COMMITTING or t.expired(txn, NOW):
-        # Whoever comes next first makes of it what time and boot have decided, and finds that.
-        return
-    for op in (txn.op, "stranger"):
-        yield from (
-            ("swap", t.Swap(NOW, op)),
-            ("soak", t.Soak(NOW, op)),
-            ("renew, drain", t.Renew(NOW, op)),
-            ("confirm", t.Confirm(NOW, op, RUNS, RUNS)),
-            ("fail", t.Fail(NOW, op, "garbage_output")),
-            ("stable fails its gate", t.Settle(NOW, op, False)),
-            ("abort", t.Abort(NOW, op)),
-        )
-    yield from (
-        ("mark", t.Mark(NOW, txn.op, "started")),
-        ("ready", t.Ready(NOW, txn.op)),
-        ("confirm of an old start", t.Confirm(NOW, txn.op, RAN, RUNS)),
-        ("confirm by an old look", t.Confirm(NOW, txn.op, RAN, RAN)),
-        ("stable passes its gate", t.Settle(NOW, txn.op, True)),
-        ("fatal line", t.Fatal(NOW, txn.op, "cublas_error")),
-        ("xid", t.HostAction(NOW, txn.op, "xid_hardware", "reset")),
-    )
 
 
 def _way(came: dict[World, tuple[World, str] | None], world: World) -> list[str]:
