@@ -14,9 +14,9 @@ soak_s = 5
 soak_requests = 8
 coding = {coding}
 max_tokens = 60
-singles = 2
+singles = 1
 crowd = 4
-tokens = 16
+tokens = 12
 copy_words = 24
 long_copy_words = 40
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import json
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -102,6 +103,23 @@ class Service:
         """Exit code and JSON of a whole switch."""
         answer = self.operator.run("switch", HOST, profile, "--yes", "--json", *options, timeout=500)
         return answer.code, answer.json
+
+    def begin(self, profile: str, *options: str) -> subprocess.Popen[str]:
+        """Starts a switch and returns once its trial has been started on the host."""
+        before = self.txn().get("op")
+        process = self.operator.start("switch", HOST, profile, "--yes", "--json", *options)
+
+        def started() -> bool:
+            assert process.poll() is None, process.communicate()
+            txn = self.txn()
+            return txn.get("op") != before and txn.get("state") == "TRIAL" and bool(txn.get("trial_invocation"))
+
+        wait_until("the trial is started", started, START_S, every=0.5)
+        return process
+
+    def wait_gate(self) -> None:
+        """Returns when the trial serves and is being gated."""
+        wait_until("the trial is gated", lambda: self.txn().get("ready") and self.guest.ready(), START_S, every=0.5)
 
     @contextlib.contextmanager
     def load(self, count: int, tokens: int = 200) -> Iterator[None]:

@@ -112,8 +112,8 @@ def test_noise_in_the_weights_rolls_back(stable: Service, steps: Steps) -> None:
 
 def test_a_killed_scheduler_rolls_back(stable: Service, steps: Steps) -> None:
     with steps.step("scheduler killed in a trial: rolls back") as seen:
-        trial = stable.operator.start("switch", HOST, "smol8", "--yes", "--json")
-        wait_until("the trial serves", lambda: stable.txn().get("ready") and stable.guest.ready(), 300, every=0.5)
+        trial = stable.begin("smol8")
+        stable.wait_gate()
         assert stable.max_running() == "8"
         (scheduler,) = stable.processes("sglang::scheduler")
         stable.guest.ssh(["kill", "-9", scheduler])
@@ -130,8 +130,8 @@ def test_a_killed_scheduler_rolls_back(stable: Service, steps: Steps) -> None:
 
 def test_a_frozen_server_rolls_back(stable: Service, steps: Steps) -> None:
     with steps.step("HTTP frozen in a trial: rolls back") as seen:
-        trial = stable.operator.start("switch", HOST, "smol8", "--yes", "--json", "--force")
-        wait_until("the trial serves", lambda: stable.txn().get("ready") and stable.guest.ready(), 300, every=0.5)
+        trial = stable.begin("smol8", "--force")
+        stable.wait_gate()
         stable.guest.ssh(["kill", "-STOP", stable.main_pid()])
         began = time.monotonic()
         wait_until("the host decides", lambda: stable.txn().get("state") == "ROLLED_BACK", 200)
@@ -144,8 +144,7 @@ def test_a_frozen_server_rolls_back(stable: Service, steps: Steps) -> None:
 
 def test_a_reboot_in_mid_trial_lands_on_stable(stable: Service, steps: Steps) -> None:
     with steps.step("power cut in a trial: boots into stable") as seen:
-        trial = stable.operator.start("switch", HOST, "smol8", "--yes", "--json", "--force")
-        wait_until("the trial starts", lambda: stable.txn().get("trial_invocation"), 200)
+        trial = stable.begin("smol8", "--force")
         op = stable.txn()["op"]
         wait_until("its process is there", lambda: stable.max_running() == "8", 30)
         stable.guest.power_cut()
