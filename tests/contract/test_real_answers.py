@@ -149,6 +149,7 @@ def _starts(lines: list[LogLine], graphs: bool) -> None:
     ("name", "cause"),
     [
         ("0.5.23/no_memory.log", "oom_weights"),
+        ("0.5.23/killed_scheduler.log", "engine_dead"),
         ("0.5.17-h200/kill9.log", "engine_dead"),
         ("0.5.17-h200/oom_start.log", "oom_weights"),
         ("0.5.17-h200/oom_capture.log", "oom_graph_capture"),
