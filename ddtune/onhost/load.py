@@ -95,7 +95,7 @@ class Load:
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _work(self) -> None:
-        while not self.stopped.is_set():
+        while not self.stopped.is_set() and not self._late():
             try:
                 position = self.todo.get_nowait()
             except queue.Empty:
