@@ -122,7 +122,7 @@ class Service:
         wait_until("the trial is gated", lambda: self.txn().get("ready") and self.guest.ready(), START_S, every=0.5)
 
     @contextlib.contextmanager
-    def load(self, count: int, tokens: int = 200) -> Iterator[None]:
+    def load(self, count: int, tokens: int = 60) -> Iterator[None]:
         """``count`` generations at once, over and over, as users send them."""
         done = False
 

@@ -97,7 +97,7 @@ def test_a_start_that_fails_rolls_back(stable: Service, steps: Steps) -> None:
         code, answer = stable.switch("starved")
         assert (code, answer["outcome"], answer["cause"]) == (3, "rolled_back", "oom_weights"), answer
         seen.append(f"{answer['cause']}: {parts(answer['phases'])}")
-    assert any("Not enough memory" in line["text"] for line in answer["evidence"])
+    assert any("no GPU memory for the KV cache" in line["text"] for line in answer["evidence"]), answer["evidence"]
     assert stable.runs(*STABLE)
 
 
