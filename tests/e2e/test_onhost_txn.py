@@ -57,7 +57,7 @@ def test_fatal_line_is_answered_within_a_second(host: OnHost, numbers: dict[str,
     """The engine would keep its port for 65 s of real time, and does not hear SIGTERM meanwhile."""
     op = host.trial(host.put(16, DDTUNE_SIM_SPEED="1", DDTUNE_SIM_WARM="1"))
     host.wait_ready(op)
-    body = {"text": ["Tell a story."] * 16, "sampling_params": {"max_new_tokens": 200}}
+    body = {"text": ["Tell a story."] * 16, "sampling_params": {"max_new_tokens": 4000}}
     script = (
         f"import urllib.request as u;u.urlopen(u.Request('http://127.0.0.1:{host.guest.api_port}/generate',"
         f"{json.dumps(body).encode()!r},{{'Content-Type':'application/json'}}),timeout=15)"

@@ -21,16 +21,16 @@ pytestmark = pytest.mark.timeout(300)
 def test_35_two_operators(site: Site, row: Row) -> None:
     candidate = site.candidate()
 
-    def arm(who: str) -> Any:
+    def arm(who: str, turn: int) -> Any:
         owner = {"who": who, "host": "laptop", "pid": 1, "version": "0"}
         return site.host.call(
-            "arm", op=f"0001-{who}", kind="switch", owner=owner, candidate=candidate, lease_s=30,
+            "arm", op=f"000{turn}-{who}", kind="switch", owner=owner, candidate=candidate, lease_s=30,
             confirm_deadline_s=60, canary=CANARY, api_port=site.guest.api_port,
         )  # fmt: skip
 
-    for _ in range(2):
+    for turn in range(2):
         with concurrent.futures.ThreadPoolExecutor(2) as both:
-            answers = list(both.map(arm, ("ada", "bob")))
+            answers = list(both.map(arm, ("ada", "bob"), (turn, turn)))
         won = [answer for answer in answers if answer["ok"]]
         lost = [answer for answer in answers if not answer["ok"]]
         assert len(won) == len(lost) == 1, answers
@@ -38,8 +38,8 @@ def test_35_two_operators(site: Site, row: Row) -> None:
         assert lost[0]["cause"] == "busy"
         assert winner in str(lost[0]["message"])
         assert lost[0]["detail"]["until"] > time.time()
-        site.host.ok("abort", op=f"0001-{winner}")
-        site.settled(f"0001-{winner}")
+        site.host.ok("abort", op=f"000{turn}-{winner}")
+        site.settled(f"000{turn}-{winner}")
     row.note("2 of 2 races: one armed, the other told owner and until")
 
     old = site.trial()
