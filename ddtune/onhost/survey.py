@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import adopt_checks, api, build_probe, clock, journal_access, pins, programs, store, wrapper
+from . import adopt_checks, api, build_probe, clock, drop_in, exec_lint, journal_access, pins, programs, store, wrapper
 from .as_user import RunError
 from .collect_unit import read_argv
 from .inspect_process import parents
@@ -76,6 +76,7 @@ def _service(systemctl: Systemctl, unit: str, asked: Mapping[str, Any]) -> dict[
     reason = adopt_checks.unsupported(unit, props, argv, parents().engine_below(pid)) if argv else None
     same = adopt_checks.same_command(props.get("ExecStart", ""), argv, env) if argv and not unreadable else None
     on_disk, running = adopt_checks.both(props.get("ExecStart", ""), argv)
+    command = None if unreadable else drop_in.exec_argv(props.get("ExecStart", ""))
     said: dict[str, Any] = {
         "props": {name: redact_text(value) for name, value in props.items()},
         "environment_files": wrapper.files(shown),
@@ -85,6 +86,7 @@ def _service(systemctl: Systemctl, unit: str, asked: Mapping[str, Any]) -> dict[
         "same_command": same,
         "on_disk": on_disk,
         "running": running,
+        "command_remarks": exec_lint.lint(command, env) if command else [],
         "port": port,
     }
     if reason is None and argv:

@@ -99,6 +99,8 @@ def _files(seen: Seen) -> Iterator[Symptom]:
             "none by itself; the next start may differ from what systemd has read",
             "systemctl daemon-reload",
         )
+    for text in seen.service.get("command_remarks") or ():
+        yield note("arguments", str(text), "the engine may run without what the unit seems to say", "edit the unit")
     for path, optional in seen.service.get("environment_files") or ():
         unreadable = str(seen.service.get("environment_unreadable") or "")
         if path in unreadable:

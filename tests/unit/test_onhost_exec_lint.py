@@ -7,11 +7,12 @@ import subprocess
 
 import pytest
 
+from ddtune.onhost import exec_lint
+from ddtune.onhost.adopt_checks import filled_in
+from ddtune.onhost.env_file import parse
 from ddtune.profiles.diff import diff
-from ddtune.profiles.env_file import environment_file
 from ddtune.profiles.model import Base, Profile
 from ddtune.profiles.resolve import resolve
-from ddtune.profiles.unit_env import expand, lint_command, split
 from tests.unit.test_profiles_resolve import DDTREE
 
 FILE = r"""# a comment \
@@ -55,28 +56,26 @@ SEEN = [
     ("$NOPE", []),
     ("${NOPE}", [""]),
     ("pre$${D}", ["pre${D}"]),
-    ('"$F"', ["--o", '{"a": true}']),
-    ("'${F}'", ["--o '{\"a\": true}'"]),
 ]
 JSON_ARGS = '--model-loader-extra-config {"enable_multithread_load": true} --served-model-name a'
 
 
 def texts(command: str, **env: str) -> list[str]:
-    return [remark.text for remark in lint_command(command, env)]
+    return exec_lint.lint(command, env)
 
 
 def test_k5_08_values_of_an_environment_file_are_those_of_the_process() -> None:
     """K5-08: quotes and backslashes are systemd's, and only where systemd gives them a meaning."""
-    assert environment_file(FILE) == VALUES
-    assert environment_file(FILE.rstrip("\n")) == VALUES
-    assert environment_file("A=1\nA=2\nnonsense\n;x=1\n") == {"A": "2"}
-    assert environment_file(f"SGL_ARGS='{JSON_ARGS}'\n") == {"SGL_ARGS": JSON_ARGS}
+    assert parse(FILE) == VALUES
+    assert parse(FILE.rstrip("\n")) == VALUES
+    assert parse("A=1\nA=2\nnonsense\n;x=1\n") == {"A": "2"}
+    assert parse(f"SGL_ARGS='{JSON_ARGS}'\n") == {"SGL_ARGS": JSON_ARGS}
 
 
 @pytest.mark.parametrize(("word", "got"), SEEN)
 def test_k5_08_what_the_process_gets(word: str, got: list[str]) -> None:
     """K5-08: the arguments as systemd makes them of the value."""
-    assert expand(split(word), VALUES) == got
+    assert filled_in(word, VALUES) == " ".join(got)
 
 
 def test_k5_08_json_that_loses_its_quotes_is_pointed_at() -> None:
@@ -86,7 +85,7 @@ def test_k5_08_json_that_loses_its_quotes_is_pointed_at() -> None:
     assert "{enable_multithread_load: · true}" in text
     mended = JSON_ARGS.replace('{"enable_multithread_load": true}', "'{\"enable_multithread_load\": true}'")
     assert texts("py $SGL_ARGS", SGL_ARGS=mended) == []
-    assert '{"enable_multithread_load": true}' in expand(["$SGL_ARGS"], {"SGL_ARGS": mended})
+    assert '{"enable_multithread_load": true}' in filled_in("$SGL_ARGS", {"SGL_ARGS": mended})
 
 
 @pytest.mark.parametrize(
@@ -107,14 +106,16 @@ def test_k5_08_a_switch_keeps_such_a_value_byte_for_byte(value: str) -> None:
 def test_k5_09_a_whole_variable_of_several_flags_is_one_argument() -> None:
     """K5-09: ``${ARGS}`` is one argument and ``$ARGS`` is split."""
     env = {"ARGS": "--tp-size 8 --port 30000"}
-    assert expand(["${ARGS}"], env) == ["--tp-size 8 --port 30000"]
-    assert expand(["$ARGS"], env) == ["--tp-size", "8", "--port", "30000"]
     (text,) = texts("/usr/bin/python3 -m sglang.launch_server ${ARGS} --x 1", **env)
     assert "gives ${ARGS} to the engine as one argument, though it holds several (--tp-size, --port)" in text
     assert "write $ARGS as a word of its own" in text
     assert texts("py $ARGS", **env) == []
     assert texts("py --model-path ${MODEL}", MODEL="/models/with blank") == []
     assert texts("py --port=${PORT}", PORT="30000") == []
+
+
+def test_a_key_is_not_repeated() -> None:
+    assert "sk-1" not in " ".join(texts("py ${A} $B", A="--api-key=sk-1 --x", B="{a: 1} --api-key sk-1"))
 
 
 def test_k5_09_what_systemd_does_not_fill_in() -> None:
