@@ -12,8 +12,8 @@ from ddtune.gpu.reading import by_pci
 from ddtune.live.faults import run_began
 from ddtune.live.health import STALL_SHOWN_S, Facts, judge
 from ddtune.live.snapshot import Ages, ServiceReading, Snapshot
-from ddtune.live.standing import standing
 from ddtune.live.state import State
+from ddtune.profiles import standing
 
 XIDS_NOTED = 3
 _SERVED = frozenset(("decode", "prefill"))
@@ -105,7 +105,7 @@ def _service(state: State, now: float) -> ServiceReading:
         last_proof_s=_age(state.engine.proof_at, now),
         profile=_text(running.get("profile")),
         release=_text(running.get("release")),
-        standing=standing(state.ddtune),
+        standing=_standing(state.ddtune),
         stable_profile=_text(stable.get("profile")),
         previous_profile=_text(previous.get("profile")),
         accept_length=reading.accept_length,
@@ -132,6 +132,14 @@ def _service(state: State, now: float) -> ServiceReading:
         phase=known.phase if health == "starting" else None,
         engine_version=state.info.version if state.info else None,
     )
+
+
+def _standing(ddtune: Mapping[str, Any]) -> str | None:
+    """Of the release that runs; None where none is known to."""
+    release = _text(_mapping(ddtune.get("running")).get("release"))
+    if ddtune.get("adopted") is not True or release is None:
+        return None
+    return standing.of(release, ddtune, now=_number(ddtune.get("at")))
 
 
 def _xid_notes(state: State) -> list[str]:

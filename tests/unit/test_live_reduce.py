@@ -9,7 +9,6 @@ from ddtune.live.journal import LOG_KEPT
 from ddtune.live.picture import snapshot
 from ddtune.live.reduce import reduce
 from ddtune.live.snapshot import Snapshot
-from ddtune.live.standing import standing
 from ddtune.live.state import State
 from tests.unit.engine_samples import text
 
@@ -197,10 +196,14 @@ def test_a_real_scrape_becomes_a_reading() -> None:
         ({"probation": {"release": "r", "until": 50.0}}, "probation"),
         ({"probation": {"release": "r", "until": 5.0}}, "proven"),
         ({"probation": {"release": "q", "until": 50.0}}, "adopted"),
-        ({"history": [{"event": "committed", "to": {"release": "r"}}]}, "proven"),
+        ({"history": [{"event": "committed", "to": {"release": "r"}, "at": 10.0 - 4 * 86400}]}, "proven"),
+        ({"history": [{"event": "committed", "to": {"release": "r"}, "at": 9.0}]}, "unproven"),
         ({"running": {"release": "other"}}, "unproven"),
+        ({"site": {"standing": "unproven"}}, "unproven"),
+        ({"site": {"build": "new"}, "running": {"release": "r", "meta": {"build": "old"}}}, "unproven"),
+        ({"site": {"build": "old"}, "running": {"release": "r", "meta": {"build": "old"}}}, "adopted"),
     ],
 )
 def test_the_standing_of_what_runs(changed: Line, expected: str | None) -> None:
-    line = {"at": 10.0, "adopted": True, "running": {"release": "r"}, "stable": {"release": "r"}, **changed}
-    assert standing(line) == expected
+    line = {"t": "ddtune", "at": 10.0, "adopted": True, "running": {"release": "r"}, "stable": {"release": "r"}}
+    assert _at(_after([(10.0, {**line, **changed})]), 10.0).service.standing == expected
