@@ -9,22 +9,26 @@ import click
 
 from ddtune.cli import report
 from ddtune.cli.hosts import reached
+from ddtune.cli.looks import look, look_options
 
 
 @click.command()
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
 @click.option("--write", is_flag=True, help="Allow changes; without it the dashboard only watches.")
-def connect(hosts: tuple[str, ...], write: bool) -> None:
+@look_options
+def connect(hosts: tuple[str, ...], write: bool, as_ascii: bool, no_mouse: bool) -> None:
     """The dashboard of HOST; read-only unless --write, or unlocked inside with W."""
-    dashboard(hosts, write=write)
+    dashboard(hosts, write=write, as_ascii=as_ascii, no_mouse=no_mouse)
 
 
-def dashboard(hosts: Sequence[str], *, write: bool) -> None:
+def dashboard(hosts: Sequence[str], *, write: bool, as_ascii: bool, no_mouse: bool) -> None:
     """Open the dashboard on the first of the hosts."""
     if len(hosts) > 1:
         report.fail("the dashboard shows one host; open it once for each.", report.USAGE, cause="usage", as_json=False)
+    shown = look(as_ascii=as_ascii, no_mouse=no_mouse)
     with ExitStack() as stack:
         config = stack.enter_context(reached(hosts[0], as_json=False))
-        from ddtune.tui.app import dashboard as show
+        from ddtune.tui.dashboard import dashboard as show
 
-        show(config, write=write)
+        code = show(config, write=write, look=shown)
+    raise SystemExit(code)

@@ -13,13 +13,15 @@ from contextlib import suppress
 import click
 
 from ddtune.cli import report
+from ddtune.cli.looks import look_options
 
 
 @click.command()
 @click.option("--serve", is_flag=True, help="Keep an embedded host running and print how to reach it.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="End with standard input.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def demo(serve: bool, until_eof: bool, as_json: bool) -> None:
+@look_options
+def demo(serve: bool, until_eof: bool, as_json: bool, as_ascii: bool, no_mouse: bool) -> None:
     """The dashboard on an embedded host: eight simulated B300s and an engine with recorded faults.
 
     DDTUNE_SIM_SPEED is how many of its seconds pass in one of yours (10); DDTUNE_SIM_SCENARIO names a further fault.
@@ -31,7 +33,7 @@ def demo(serve: bool, until_eof: bool, as_json: bool) -> None:
         report.fail("the dashboard has no JSON; add --serve.", report.USAGE, cause="usage", as_json=True)
     from ddtune.cli.connect import dashboard
 
-    dashboard(["demo"], write=True)
+    dashboard(["demo"], write=True, as_ascii=as_ascii, no_mouse=no_mouse)
 
 
 async def _serve(*, until_eof: bool, as_json: bool) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-import traceback
 from typing import NoReturn
 
 import click
@@ -69,22 +67,8 @@ def run() -> NoReturn:
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 (a traceback is no answer: it goes to a file)
-        click.echo(f"ddtune: a bug of ddtune's: {type(error).__name__}. Please report {_noted()}", err=True)
+        from ddtune.config.crash import noted
+
+        click.echo(f"ddtune: a bug of ddtune's: {type(error).__name__}. Please report {noted(error)}", err=True)
         sys.exit(report.BUG)
     sys.exit(report.DONE)
-
-
-def _noted() -> str:
-    """Write the traceback where only this user reads it; gives the file's path."""
-    from ddtune.config.paths import state_dir
-
-    text = traceback.format_exc()
-    try:
-        folder = state_dir()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / "crash.log"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text)
-    except OSError:
-        return text
-    return str(path)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from ddtune.cli import report
@@ -55,7 +56,8 @@ def embedded(*, as_json: bool) -> Iterator[HostConfig]:
             why = (said.get("error") or {}).get("message") or "it ended without a word"
             code = process.wait(DEMO_STOP_S) or report.BUG
             report.fail(f"The embedded host did not start: {why}", code, cause="unknown", as_json=as_json, host="demo")
-        yield resolve_host(str(said["host"]))
+        # People called it demo; the name that it runs under is nobody's but its own.
+        yield replace(resolve_host(str(said["host"])), name="demo")
     finally:
         with suppress(OSError):
             process.stdin.close()

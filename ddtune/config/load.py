@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddtune.config.errors import ConfigError
 from ddtune.config.model import HostConfig
 from ddtune.config.paths import config_file
+
+if TYPE_CHECKING:
+    from ddtune.config.schema import ConfigFile
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -29,12 +32,23 @@ def load_config(path: Path | None = None) -> dict[str, HostConfig]:
     Raises ConfigError with everything that is wrong in one message. A file that was named (``path`` or
     ``$DDTUNE_CONFIG``) must exist.
     """
+    file = _read(path)
+    return {name: host.host(name) for name, host in file.hosts.items()} if file else {}
+
+
+def load_keys(path: Path | None = None) -> dict[str, str]:
+    """Keys of the dashboard by the ids of what they do, as the file binds them. Raises ConfigError as above."""
+    file = _read(path)
+    return dict(file.keys) if file else {}
+
+
+def _read(path: Path | None) -> ConfigFile | None:
     import os
 
     named = path is not None or bool(os.environ.get("DDTUNE_CONFIG"))
     place = path or config_file()
     if not named and not place.exists():
-        return {}
+        return None
     data = read_toml(place)
 
     from pydantic import ValidationError
@@ -42,7 +56,6 @@ def load_config(path: Path | None = None) -> dict[str, HostConfig]:
     from ddtune.config.schema import ConfigFile, problems
 
     try:
-        file = ConfigFile.model_validate(data)
+        return ConfigFile.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"cannot use {place}: {problems(error, ConfigFile)}") from None
-    return {name: host.host(name) for name, host in file.hosts.items()}

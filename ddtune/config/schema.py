@@ -102,6 +102,7 @@ class ConfigFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     hosts: dict[str, HostFile] = {}
+    keys: dict[str, Annotated[str, Field(min_length=1)]] = {}
 
     @field_validator("hosts")
     @classmethod

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 
 from textual.app import App, SystemCommand
+from textual.binding import Binding
 from textual.screen import Screen
 
-from ddtune.config.model import HostConfig
-from ddtune.tui import keys, paint_outcome, themes
+from ddtune.config import crash
+from ddtune.tui import keys, paint_outcome, screenshot, themes
 from ddtune.tui.desk import Desk
+from ddtune.tui.look import Look
 from ddtune.tui.messages import Confirmed, Moved
+from ddtune.tui.plain import PlainFilter
 from ddtune.tui.screens.base import DeskScreen, allowed, keys_of
 from ddtune.tui.screens.help import HelpScreen
 from ddtune.tui.screens.history import HistoryScreen
@@ -26,6 +27,7 @@ from ddtune.tui.screens.plan import PlanScreen
 from ddtune.tui.screens.profiles import ProfilesScreen
 from ddtune.tui.screens.progress import ProgressScreen
 from ddtune.tui.screens.questions import BackScreen, QuitScreen, UnlockScreen
+from ddtune.tui.terminal import Driver
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 REDRAW_S = 1.0
@@ -39,21 +41,6 @@ SHOWN_BY: dict[str, tuple[type[DeskScreen], ...]] = {
 """Where an action leads to, so that it is not offered there."""
 
 
-def dashboard(config: HostConfig, *, write: bool) -> None:
-    """Open the dashboard and stay until it is left. Says on the terminal what goes on behind it."""
-    desk = Desk(config, write=write)
-    try:
-        DdtuneApp(desk).run()
-        left = desk.view()
-    finally:
-        desk.stop()
-    if left.run is not None and left.run.active:
-        print(  # noqa: T201 (the screen is gone; this is the terminal's)
-            f"ddtune: left while a {left.run.kind} was under way; the host decides by itself. "
-            f"`ddtune status {config.name}` shows how it ended."
-        )
-
-
 class DdtuneApp(App[None]):
     """Receives moments from the desk and hands them to the screen that is seen."""
 
@@ -63,9 +50,14 @@ class DdtuneApp(App[None]):
     WRITES = frozenset(("switch", "roll_back"))
     BINDINGS = keys.BINDINGS
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__()
+    def __init__(self, desk: Desk, look: Look | None = None) -> None:
+        super().__init__(driver_class=Driver)
         self.desk = desk
+        self.sub_title = desk.config.name
+        self._look = look or Look()
+        self.set_keymap(dict(self._look.keys))
+        if self._look.ascii:
+            self._filters.append(PlainFilter())
         self._pending = False
         self._keys = keys_of(desk.view())
         self._run_seen = False
@@ -73,6 +65,11 @@ class DdtuneApp(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """The live screen is what everything else leads back to."""
         return LiveScreen(self.desk)
+
+    def get_key_display(self, binding: Binding) -> str:
+        """The key's sign, or its name where signs are to be ASCII."""
+        sign = super().get_key_display(binding)
+        return sign if sign.isascii() or not self._look.ascii else binding.key
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Colours of ours for themes that do not have them."""
@@ -186,7 +183,7 @@ class DdtuneApp(App[None]):
                 self.desk.go_back()
                 self._watch_run()
 
-        self.push_screen(BackScreen(self.desk.view()), answered)
+        self.push_screen(BackScreen(self.desk), answered)
 
     def action_unlock(self) -> None:
         """Ask for the host's name."""
@@ -234,13 +231,12 @@ class DdtuneApp(App[None]):
 
     def action_save_screen(self) -> None:
         """Save the screen as SVG in the working folder, or say why not."""
-        name = f"ddtune-{self.desk.config.name}-{time.strftime('%Y%m%d-%H%M%S')}.svg"
-        try:
-            path = Path(self.save_screenshot(name, str(Path.cwd())))
-        except OSError as error:
-            self.notify(f"The screenshot could not be saved: {error.strerror}.", severity="error", markup=False)
-        else:
-            self.notify(f"Saved {path}", markup=False)
+        self.notify(**screenshot.saved(self))
+
+    def _fatal_error(self) -> None:
+        """A bug of ours is one sentence on the terminal, and a file."""
+        error = self._exception or RuntimeError("unknown")
+        self.panic(f"ddtune: a bug of ddtune's: {type(error).__name__}. Please report {crash.noted(error)}")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette holds what the keys of this screen do, and no more than they may."""

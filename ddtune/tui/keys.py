@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 BINDINGS: list[BindingType] = [
-    Binding("question_mark", "help", "Help", id="help", key_display="?", tooltip="These keys"),
+    Binding("question_mark", "help", "Help", id="help", tooltip="These keys"),
     Binding("s", "switch", "Switch", id="switch-profile", tooltip="Choose a profile, plan and switch"),
     Binding("b", "roll_back", "Roll back", id="roll-back", tooltip="Roll back: b, then y"),
     Binding("o", "run", "Progress", id="show-run", tooltip="The change that runs, or how the last one ended"),
@@ -20,7 +20,7 @@ BINDINGS: list[BindingType] = [
     Binding("W", "unlock", "Unlock", id="unlock", tooltip="Allow changes for 15 minutes"),
     Binding("q", "back", "Quit", id="back", tooltip="Back; quit on the live screen"),
     Binding("escape", "back_only", "Back", id="back-only", show=False, tooltip="Back"),
-    Binding("colon", "command_palette", "Commands", id="palette", show=False, key_display=":"),
+    Binding("colon", "command_palette", "Commands", id="palette", show=False),
     Binding("t", "next_theme", "Theme", id="theme", show=False, tooltip="Dark, light, the terminal's own colours"),
     Binding("S", "save_screen", "Screenshot", id="screenshot", show=False, tooltip="Save the screen as SVG"),
     Binding("r", "refresh", "Refresh", id="refresh", show=False, tooltip="Paint again; try a lost link at once"),

@@ -49,7 +49,9 @@ def _findings(findings: Sequence[Finding], width: int) -> list[Content]:
     found = []
     for finding in findings:
         label, style = ("refused", words.BAD) if finding.blocks else ("note", words.WARN)
-        found += folded(label, words.safe(finding.text), width, style)
+        # The command line's way to insist has a key here.
+        text = finding.text.replace("--force", "f") if finding.forceable else finding.text
+        found += folded(label, words.safe(text), width, style)
     return found
 
 

@@ -21,4 +21,4 @@ class ConfirmScreen(Dialog):
         if forced:
             text = f"FORCED against what is known to be bad. {text}"
         name = desk.config.name if desk.config.protected else None
-        super().__init__(f"{verb} {target}", text, yes=verb.split(" ")[0], name=name)
+        super().__init__(f"{verb} {target}", text, yes=verb.split(" ")[0], name=name, alive=lambda: desk.view().link_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
@@ -18,7 +19,8 @@ from ddtune.tui import words
 class Dialog(ModalScreen[bool]):
     """``y`` or the second button says yes; ``n``, escape, q or the focused first button says no.
 
-    With ``name`` the answer is yes only once that name was typed. ``yes=None`` leaves only the way back.
+    With ``name`` the answer is yes only once that name was typed. ``yes=None`` leaves only the way back. While
+    ``alive`` says no, nothing says yes: a key that is pressed on a lost link is not kept for it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -28,10 +30,19 @@ class Dialog(ModalScreen[bool]):
         Binding("right,l", "app.focus_next", "Right", show=False),
     ]
 
-    def __init__(self, title: str, text: str, *, yes: str | None, no: str = "Cancel", name: str | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        *,
+        yes: str | None,
+        no: str = "Cancel",
+        name: str | None = None,
+        alive: Callable[[], bool] = lambda: True,
+    ) -> None:
         super().__init__()
         self._title, self._text, self._wanted = title, text, name
-        self._yes, self._no = yes, no
+        self._yes, self._no, self._alive = yes, no, alive
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as box:
@@ -58,7 +69,10 @@ class Dialog(ModalScreen[bool]):
     @on(Button.Pressed, "#yes")
     def action_yes(self) -> None:
         """Go on."""
-        self.dismiss(True)
+        if self._alive():
+            self.dismiss(True)
+        else:
+            self.notify("Not while the host cannot be reached; nothing was asked of it.", markup=False)
 
     @on(Button.Pressed, "#no")
     def action_no(self) -> None:
@@ -75,6 +89,6 @@ class Dialog(ModalScreen[bool]):
     def submitted(self, event: Input.Submitted) -> None:
         """Enter behind the right name goes on; behind a wrong one it says so."""
         if event.value.strip() == self._wanted:
-            self.dismiss(True)
+            self.action_yes()
         else:
             self.query_one("#ask-name", Static).update(Content(f"That is not {words.safe(self._wanted)}:"))

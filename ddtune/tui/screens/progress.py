@@ -42,7 +42,7 @@ class ProgressScreen(SubScreen):
 
     def action_abort(self) -> None:
         """Ask, then stop it."""
-        self.app.push_screen(AbortScreen(self.view), self._answered)
+        self.app.push_screen(AbortScreen(self.desk), self._answered)
 
     def action_maximise(self) -> None:
         """Show the focused panel alone, or all again."""

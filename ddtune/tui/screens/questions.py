@@ -11,8 +11,8 @@ from ddtune.tui.view import View
 class BackScreen(Dialog):
     """One more key leads back: the way back is never made hard."""
 
-    def __init__(self, view: View) -> None:
-        super().__init__("Roll back", _way_back(view), yes="Roll back")
+    def __init__(self, desk: Desk) -> None:
+        super().__init__("Roll back", _way_back(desk.view()), yes="Roll back", alive=lambda: desk.view().link_up)
 
 
 def _way_back(view: View) -> str:
@@ -37,8 +37,10 @@ def _way_back(view: View) -> str:
 class AbortScreen(Dialog):
     """Stop the running transaction."""
 
-    def __init__(self, view: View) -> None:
-        super().__init__("Abort", _way_back(view), yes="Abort", no="Let it go on")
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(
+            "Abort", _way_back(desk.view()), yes="Abort", no="Let it go on", alive=lambda: desk.view().link_up
+        )
 
 
 class UnlockScreen(Dialog):
