@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,9 +60,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[NUMBERS] = {}
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["numbers"] = session.config.stash[NUMBERS]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes over what a worker measured; one that died has left nothing."""
+    node.config.stash[NUMBERS].update(getattr(node, "workeroutput", {}).get("numbers", {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     measured = config.stash[NUMBERS]
-    if not measured:
+    if not measured or hasattr(config, "workeroutput"):
         return
     terminalreporter.section("measured in the end-to-end run")
     for name, seconds in measured.items():
