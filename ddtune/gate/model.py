@@ -51,7 +51,8 @@ class Answer:
 
     ``error_kind`` says what kind: ``connection`` (refused, reset, closed), ``timeout`` (its own limit), ``cut`` (the
     load's deadline), ``not_sent``, ``http`` (a status that is not 200), ``aborted`` (by the engine) or ``body`` (an
-    error inside a 200 answer).
+    error inside a 200 answer). ``gaps`` are, by position, the nats between the two likeliest tokens and ``runners_up``
+    the one of them that was not taken, where they were asked for. ``cached_tokens`` of the prompt came from the cache.
     """
 
     id: str
@@ -66,12 +67,16 @@ class Answer:
     seconds: float = 0.0
     error: str | None = None
     error_kind: str | None = None
+    gaps: tuple[float, ...] = ()
+    runners_up: tuple[int, ...] = ()
+    cached_tokens: int | None = None
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Answer:
         """The answer that the host's load program wrote; unknown keys are ignored, absent ones keep their default."""
         known = {spec.name: body[spec.name] for spec in fields(cls) if spec.name in body}
-        known["token_ids"] = tuple(known.get("token_ids") or ())
+        for name in ("token_ids", "gaps", "runners_up"):
+            known[name] = tuple(known.get(name) or ())
         return cls(**known)
 
 

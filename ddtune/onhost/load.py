@@ -156,7 +156,7 @@ def read_answer(status: int, raw: bytes) -> Dict[str, Any]:
         return {"status": status, "error": _message(body), "error_kind": "body"}
     try:
         answer = _chat(body) if "choices" in body else _generate(body)
-    except (KeyError, IndexError, TypeError, AttributeError):
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
         return {"status": status, "error": "the answer has no completion", "error_kind": "body"}
     answer["status"] = status
     return answer
@@ -193,14 +193,30 @@ def _generate(body: Dict[str, Any]) -> Dict[str, Any]:
     if kind == "abort":
         said = ended.get("message") if isinstance(ended, dict) else None
         return {"error": f"the engine aborted it: {said or 'no message'}", "error_kind": "aborted"}
-    return {
+    ids = body.get("output_ids") or []
+    answer = {
         "text": body["text"],
-        "token_ids": body.get("output_ids") or [],
+        "token_ids": ids,
         "completion_tokens": meta.get("completion_tokens") or 0,
+        "cached_tokens": meta.get("cached_tokens"),
         "finish_reason": kind,
         "verify_calls": meta.get("spec_verify_ct"),
         "accept_length": meta.get("spec_accept_length"),
     }
+    tops = meta.get("output_top_logprobs")
+    if tops:
+        answer.update(_margins(ids, tops))
+    return answer
+
+
+def _margins(ids: List[int], tops: List[List[List[Any]]]) -> Dict[str, Any]:
+    """The gap between the two likeliest tokens of each position, in nats, and the one that was not taken."""
+    gaps, runners_up = [], []
+    for one, top in zip(ids, tops):
+        first, second = sorted((float(entry[0]), int(entry[1])) for entry in top[:2])[::-1]
+        gaps.append(round(first[0] - second[0], 2))
+        runners_up.append(second[1] if first[1] == one else first[1])
+    return {"gaps": gaps, "runners_up": runners_up}
 
 
 def main() -> None:

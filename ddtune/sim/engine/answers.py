@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 
 from ddtune.sim.engine.continuation import continuation
 from ddtune.sim.engine.garbage import garbage
@@ -53,10 +55,15 @@ _FACTS = (
 
 @dataclass(frozen=True)
 class Written:
-    """The tokens of an answer and whether it ended by itself (else it met the limit)."""
+    """The tokens of an answer and whether it ended by itself (else it met the limit).
+
+    ``other`` gives the same number of tokens with the near-tie at a position broken the other way; None where the
+    margins are too wide for that.
+    """
 
     tokens: list[str]
     ended: bool
+    other: Callable[[int], tuple[str, ...]] | None = field(default=None, compare=False)
 
 
 def answer(
@@ -64,23 +71,27 @@ def answer(
 ) -> Written:
     """At most ``limit`` tokens for ``prompt``.
 
-    ``output`` is right, garbage, empty or wrong; ``variant`` names the engine's numerics; ``endless`` goes on past the
+    ``output`` is right, garbage or wrong; ``variant`` names the engine's numerics; ``endless`` goes on past the
     natural end; ``salt`` tells sampled runs of one prompt apart.
     """
-    if output == "empty":
-        return Written([], True)
     if output == "garbage":
         made = garbage(prompt, seed, limit)
         return Written(made, not made)
     text = _known(prompt)
     if text is None:
         made, ended = continuation(prompt, limit, variant, endless, salt)
+        if output == "right":
+            return Written(made, ended, partial(_other, prompt, len(made), variant, salt))
     else:
         made = tokens(text)
         if endless and len(made) < limit:
             made += continuation(prompt, limit - len(made), variant, True, salt)[0]
         made, ended = made[:limit], len(made) < limit and not endless
     return Written(_spoil(made, prompt) if output == "wrong" else made, ended)
+
+
+def _other(prompt: str, length: int, variant: str, salt: object, flip: int) -> tuple[str, ...]:
+    return tuple(continuation(prompt, length, variant, True, salt, flip)[0])
 
 
 def _known(prompt: str) -> str | None:

@@ -6,6 +6,7 @@ since the start) orders all their ends. Between two events the rate is constant 
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import itertools
 from collections import deque
@@ -37,6 +38,8 @@ class Batch:
         self.on_decode: Callable[[int], None] = lambda _running: None
         self.breaks: Callable[[int, float], bool] = lambda _running, _at: False
         self.broken = False
+        # (tokens a request would have made, requests that decode from then on), where answers depend on the batch.
+        self.crowds: deque[tuple[float, int]] | None = None
         self._interval = log_interval
         self._order = itertools.count()
         self._v = 0.0
@@ -76,11 +79,27 @@ class Batch:
             return 0
         return min(job.length, 1 + int(self._v - job.begin_v))
 
+    def crowd(self, job: Job) -> Callable[[int], int]:
+        """How many requests decoded when ``job`` made its token at a position; 1 where nobody keeps that."""
+        crowds = [entry for entry in self.crowds or () if entry[0] >= job.begin_v - 1]
+        begins = [entry[0] for entry in crowds]
+
+        def at(position: int) -> int:
+            found = bisect.bisect_right(begins, job.begin_v + max(0, position - 1))
+            return max(1, crowds[found - 1][1]) if found else 1
+
+        return at
+
     def submit(self, job: Job) -> None:
         """Queues ``job`` at the present time."""
         job.submitted = self.time
         self._waiting.append(job)
         self._admit()
+
+    def set_accept(self, accept: float) -> None:
+        """From now on so many tokens of a verify step are accepted."""
+        self.accept = accept
+        self._rates.clear()
 
     def abort(self, wanted: Callable[[Job], bool]) -> int:
         """Ends every request for which ``wanted`` holds; returns how many."""
@@ -129,6 +148,10 @@ class Batch:
                 self._begin(self._prefilling.popleft())
             else:
                 return
+
+    def _count(self) -> None:
+        if self.crowds is not None:
+            self.crowds.append((self._v, len(self._decoding)))
 
     def _hold(self, now: float) -> None:
         late = now - self.time
@@ -204,11 +227,13 @@ class Batch:
             self._admit()
         else:
             heapq.heappush(self._decoding, (self._v + job.length - 1, next(self._order), job))
+            self._count()
 
     def _end(self, job: Job) -> None:
         if not job.aborted:
             job.produced = job.length
         job.finished = self.time
+        self._count()
         self._idle_since = self.time
         job.signal(job.first)
         job.signal(job.done)

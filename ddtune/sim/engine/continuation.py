@@ -7,6 +7,7 @@ import random
 import re
 
 from ddtune.sim.engine.sentences import sentence
+from ddtune.sim.engine.ties import broken, ties
 from ddtune.sim.engine.vocabulary import dice, tokens
 
 _GERMAN = re.compile(r"\b(der|die|das|und|nicht|ein|eine|wird|wie|ist|mit)\b", re.IGNORECASE)
@@ -78,25 +79,45 @@ def kind_of(prompt: str) -> str:
     return "german" if len(_GERMAN.findall(tail)) > 3 else "english"
 
 
-def continuation(prompt: str, limit: int, variant: str, endless: bool, salt: object = "") -> tuple[list[str], bool]:
+def continuation(
+    prompt: str, limit: int, variant: str, endless: bool, salt: object = "", flip: int | None = None
+) -> tuple[list[str], bool]:
     """At most ``limit`` tokens that go on with ``prompt``, and whether the text ended by itself.
 
     Engines of different ``variant`` write the same text until a near-tie, seldom before 40 tokens and for most prompts
-    not at all; after it each goes its own way.
+    not at all. ``flip`` is an earlier near-tie that this run breaks the other way. What follows a near-tie is the same
+    for all that break it so.
     """
-    seed = dice(prompt, salt)
-    flip = 40 + dice("where", seed, variant) % 200 if dice("whether", seed, variant) % 10 < 3 else None
+    own = broken(seed_of(prompt, salt), variant, limit)
+    flip = own if flip is None else flip if own is None else min(own, flip)
+    return _written(prompt, limit, endless, salt, flip)
+
+
+def near(prompt: str, limit: int, salt: object = "") -> list[list[str]]:
+    """All texts of ``limit`` tokens that go on with ``prompt`` and part from another at one near-tie."""
+    flips = (None, *ties(seed_of(prompt, salt), limit))
+    return [_written(prompt, limit, True, salt, flip)[0] for flip in flips]
+
+
+def _written(prompt: str, limit: int, endless: bool, salt: object, flip: int | None) -> tuple[list[str], bool]:
+    seed = seed_of(prompt, salt)
     length = 140 + dice("length", seed) % 360
     written: list[str] = []
-    kind = kind_of(prompt)
+    kind, branch = kind_of(prompt), ""
     for index in itertools.count():
-        branch = variant if flip is not None and len(written) >= flip else ""
+        if flip is not None and not branch and len(written) >= flip:
+            branch = f"other {len(written)}"
         written += tokens(_unit(kind, index, seed, random.Random(dice(seed, index, branch))))
         if len(written) >= limit:
             return written[:limit], False
         if not endless and len(written) >= length:
             break
     return written, True
+
+
+def seed_of(prompt: str, salt: object = "") -> int:
+    """Names the text that goes on with ``prompt``; ``salt`` tells sampled runs apart."""
+    return dice(prompt, salt)
 
 
 def _unit(kind: str, index: int, seed: int, rng: random.Random) -> str:

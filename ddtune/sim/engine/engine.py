@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from ddtune.sim.engine import lines, rates
-from ddtune.sim.engine.answers import answer
+from ddtune.sim.engine.answers import Written, answer
 from ddtune.sim.engine.batch import Batch
 from ddtune.sim.engine.clock import Clock
+from ddtune.sim.engine.continuation import seed_of
 from ddtune.sim.engine.counters import Counters
 from ddtune.sim.engine.faults import Faults
 from ddtune.sim.engine.job import Job
 from ddtune.sim.engine.launch import TOKEN_CAPACITY, Launch
 from ddtune.sim.engine.lines import Log
 from ddtune.sim.engine.params import Ask
+from ddtune.sim.engine.parting import LONG_TOKENS, Spoken
 from ddtune.sim.engine.ranks import Ranks
 from ddtune.sim.engine.settings import Settings
 from ddtune.sim.engine.traffic import Traffic
@@ -24,15 +27,17 @@ from ddtune.sim.engine.vocabulary import dice, tokens
 
 # At most this long between two looks while something runs; log lines are not closer than LOG_REAL_S.
 LOOK_REAL_S, LOG_REAL_S = 0.25, 0.5
-CACHED_PROMPTS = 4096
+CACHED_PROMPTS, KEPT_CROWDS = 4096, 4096
 
 
 class Engine:
     """Owns the batch and its clock. ``starting``, ``unhealthy``, ``paused`` and ``stopping`` are what /ready asks."""
 
-    def __init__(self, launch: Launch, settings: Settings, faults: Faults, log: Log) -> None:
+    def __init__(
+        self, launch: Launch, settings: Settings, faults: Faults, log: Log, clock: Clock | None = None
+    ) -> None:
         self.launch, self.settings, self.faults, self.log = launch, settings, faults, log
-        self.clock = Clock(settings.speed)
+        self.clock = clock or Clock(settings.speed)
         self.counters = Counters()
         self.accept = rates.accept_length(launch.axes) if faults.accept is None else faults.accept
         self.batch = Batch(launch.axes, self.accept, self.counters, int(launch.args["decode_log_interval"]))
@@ -40,6 +45,8 @@ class Engine:
         self.batch.on_prefill = self._prefilled
         self.batch.on_decode = self._decoded
         self.batch.breaks = self._breaks
+        if faults.parting.any():
+            self.batch.crowds = deque(maxlen=KEPT_CROWDS)
         self.ranks = Ranks(launch.axes.tp_size)
         self.traffic = Traffic(settings.traffic, settings.seed)
         self.starting = True
@@ -56,6 +63,8 @@ class Engine:
         self.on_watchdog: Callable[[], None] = lambda: None
         self._stuck_since: float | None = None
         self._served = 0
+        self._asked = 0
+        self._poisoned = False
         self._salt = 0
         self._cache: OrderedDict[int, int] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
@@ -103,6 +112,7 @@ class Engine:
         loop = asyncio.get_running_loop()
         if ask.sampled and ask.seed is None and salted:
             self._salt += 1
+        salt: object = (self._salt if ask.seed is None else ask.seed) if ask.sampled else ""
         written = answer(
             ask.prompt,
             ask.limit,
@@ -110,9 +120,12 @@ class Engine:
             seed=self.settings.seed,
             variant=self.variant(),
             endless=ask.endless,
-            salt=(self._salt if ask.seed is None else ask.seed) if ask.sampled else "",
+            salt=salt,
         )
+        spoken = self._spoken(ask, written, salt)
         made, ended = written.tokens, written.ended
+        if spoken is not None and spoken.empty():
+            made, ended = [], True
         if ask.chat and made and self.faults.output != "garbage":
             made = [made[0].lstrip(" "), *made[1:]] if made[0].strip() else made
         text, stopped_by = "".join(made), None
@@ -120,6 +133,8 @@ class Engine:
         if found:
             at, stopped_by = min(found)
             made, ended = tokens(text[:at]), True
+        if spoken is not None:
+            spoken = replace(spoken, alone=tuple(made))
         spread = 0.0 if self.accept == 1.0 else (dice("accept", ask.prompt) % 200 - 100) / 100 * 0.05
         job = Job(
             rid=ask.rid or f"{dice(ask.prompt, self._served, self._salt):08x}{time.time_ns() & (1 << 96) - 1:024x}",
@@ -129,6 +144,8 @@ class Engine:
             cached=self._cached(ask),
             stream=ask.stream,
             texts=tuple(made),
+            spoken=spoken,
+            known=written.other is None,
             ended=ended,
             stopped_by=stopped_by,
             first=loop.create_future(),
@@ -139,6 +156,12 @@ class Engine:
         self.batch.submit(job)
         self.look()
         return job
+
+    def said(self, job: Job, produced: int) -> tuple[str, ...]:
+        """The first ``produced`` tokens of ``job`` as the batch made them."""
+        if job.spoken is None:
+            return (job.texts or ())[:produced]
+        return job.spoken.tokens(self.batch.crowd(job), min(produced, len(job.texts or ())))
 
     def abort(self, wanted: Callable[[Job], bool]) -> int:
         """Ends the requests for which ``wanted`` holds; returns how many."""
@@ -155,6 +178,30 @@ class Engine:
             return False
         self._cache.clear()
         return True
+
+    def _spoken(self, ask: Ask, written: Written, salt: object) -> Spoken | None:
+        """What the batch may make of an answer, where this engine's answers part at all."""
+        if not self.faults.parting.any() or self.starting:
+            return None
+        self._asked += 1
+        other = None if ask.chat or ask.stops else written.other
+        return Spoken(
+            parting=self.faults.parting,
+            seed=self.settings.seed,
+            number=self._asked,
+            prompt=ask.prompt,
+            context=ask.prompt_tokens,
+            alone=tuple(written.tokens),
+            text_seed=seed_of(ask.prompt, salt),
+            other=other,
+            poisoned=self._poisoned,
+        )
+
+    def _poison(self) -> None:
+        """From here on nothing that this process answers is right, and no draft is accepted."""
+        self._poisoned = True
+        self.accept = 1.0
+        self.batch.set_accept(1.0)
 
     def _cached(self, ask: Ask) -> int:
         if self.launch.args["disable_radix_cache"]:
@@ -193,6 +240,10 @@ class Engine:
         counted = self.counters
         if job.health:
             return
+        if job.spoken is not None:
+            job.texts, job.spoken = self.said(job, job.produced), None
+        if self.faults.parting.poison and job.prompt_tokens > LONG_TOKENS and not self._poisoned:
+            self._poison()
         if job.texts is not None and self.ready_at is not None:
             self._served += 1
             if self.faults.hang_after is not None and self._served >= self.faults.hang_after:

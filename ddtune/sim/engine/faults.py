@@ -9,13 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddtune.sim.engine.axes import Axes
+from ddtune.sim.engine.parting import Parting
 
 LARGE_REPLAY = 8
 SETTLED_S = 2.0
 SCENARIOS = (
     "hang", "slow_start", "crash_after", "bad_exit", "port_late", "garbage", "empty", "wrong", "accept_one",
-    "oom_graphs", "oom_weights",
+    "oom_graphs", "oom_weights", "near_ties", "doubled", "garbage_low", "garbage_high", "garbage_late", "poison",
+    "drift",
 )  # fmt: skip
+ALONE = Parting()
+_PARTING = {
+    "near_ties": "near_ties", "doubled": "doubled", "garbage_low": "low", "garbage_high": "high",
+    "garbage_late": "late", "poison": "poison", "drift": "drift", "empty": "empty",
+}  # fmt: skip
 _CONDITION = re.compile(r"@(\w+)(>=|<=|==|!=|>|<)([\w.]+):(.*)")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
@@ -26,8 +33,9 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 class Faults:
     """``replay`` is ``illegal_access`` or ``cublas``, raised by a graph replay of at least ``replay_running`` requests.
 
-    ``output`` is what answers are made of: right, garbage, empty or wrong. ``accept`` overrides the accept length.
-    ``start`` is a start that fails: slow_start, bad_exit, oom_weights or oom_graphs. Times are own seconds.
+    ``output`` is what answers are made of: right, garbage or wrong. ``accept`` overrides the accept length.
+    ``start`` is a start that fails: slow_start, bad_exit, oom_weights or oom_graphs. Times are own seconds. A scenario
+    of ``parting`` takes a strength from 0 to 1 behind a colon: ``doubled:0.5``.
     """
 
     replay: str | None = None
@@ -38,6 +46,7 @@ class Faults:
     crash_after_s: float | None = None
     start: str | None = None
     port_late_s: float = 0.0
+    parting: Parting = ALONE
 
     def breaks(self, axes: Axes, running: int, since_ready_s: float | None) -> bool:
         """Whether a decode pass of ``running`` requests ends the engine; ``since_ready_s`` is None in warm-up."""
@@ -86,8 +95,11 @@ def _add(found: Faults, scenario: str) -> Faults:
             return replace(found, port_late_s=float(value or 120))
         case "garbage":
             return replace(found, output="garbage", accept=1.0)
-        case "empty" | "wrong":
+        case "wrong":
             return replace(found, output=name)
+        case _ if name in _PARTING:
+            strength = min(1.0, max(0.0, float(value or 1)))
+            return replace(found, parting=replace(found.parting, **{_PARTING[name]: strength}))
         case "accept_one":
             return replace(found, accept=1.0)
         case "slow_start" | "bad_exit" | "oom_weights" | "oom_graphs":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ddtune.sim.engine.vocabulary import dice
 
@@ -58,6 +58,10 @@ _SCRIPTS = (
     "ただいま処理中ですが結果を確認できませんでした",
     "обработка данных продолжается однако результат",
 )
+_SPANISH = (
+    "además la corriente del río había cambiado y los vecinos del pueblo esperaban noticias sobre el puente nuevo "
+    "mientras tanto el farero subía despacio por la escalera con una lámpara encendida"
+)
 _SPECIALS = ("<|im_end|>", "<|im_user|>", "<s>", "[PAD]", "<|tool_call_begin|>", "[EOS]", "<unk>")
 
 
@@ -108,3 +112,16 @@ def garbage(prompt: str, seed: int, limit: int) -> list[str]:
         return []
     stream = GENERATORS[kind](random.Random(dice(seed, prompt)))
     return [next(stream) for _ in range(limit)]
+
+
+def bangs(limit: int) -> list[str]:
+    """``limit`` tokens of id 0."""
+    return ["!"] * limit
+
+
+def foreign(key: str, limit: int) -> list[str]:
+    """``limit`` tokens of running text in a language that nobody asked for."""
+    rng = random.Random(dice("foreign", key))
+    text: Sequence[str] = rng.choice((*_SCRIPTS, [" " + word for word in _SPANISH.split()]))
+    begin = rng.randrange(len(text))
+    return [text[(begin + at) % len(text)] for at in range(limit)]

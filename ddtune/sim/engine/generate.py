@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from ddtune.sim.engine.continuation import near
 from ddtune.sim.engine.engine import Engine
 from ddtune.sim.engine.meta import meta_info
 from ddtune.sim.engine.params import Ask
@@ -24,12 +25,11 @@ class Generation:
 
     def text(self, produced: int, begin: int = 0) -> str:
         """The text of the tokens from ``begin`` up to ``produced``."""
-        return "".join((self.job.texts or ())[begin:produced])
+        return "".join(self.engine.said(self.job, produced)[begin:])
 
     def ids(self, produced: int) -> list[int]:
         """The ids of the first ``produced`` tokens, the end token among them."""
-        texts = self.job.texts or ()
-        ids = [token_id(text) for text in texts[:produced]]
+        ids = [token_id(text) for text in self.engine.said(self.job, produced)]
         return ids + [EOS_ID] * (produced - len(ids))
 
     async def wait(self) -> None:
@@ -53,8 +53,20 @@ class Generation:
         info = meta_info(self.engine, self.job, produced)
         ids = self.ids(produced)
         if self.ask.logprob:
-            info |= _logprobs(ids, self.ask.top_logprobs)
+            info |= logprobs(ids, self.ask.top_logprobs, self._runners_up(produced))
         return {"text": self.text(produced), "output_ids": ids, "meta_info": info}
+
+    def _runners_up(self, produced: int) -> dict[int, int]:
+        """The almost equally likely tokens of a greedy continuation, by position."""
+        if self.ask.chat or self.ask.sampled or self.job.known:
+            return {}
+        said = self.engine.said(self.job, produced)
+        found: dict[int, int] = {}
+        for text in near(self.ask.prompt, len(said)):
+            at = next((at for at, (one, two) in enumerate(zip(said, text, strict=False)) if one != two), None)
+            if at is not None:
+                found.setdefault(at, token_id(text[at]))
+        return found
 
 
 async def chunks(made: Generation) -> AsyncIterator[int]:
@@ -83,14 +95,24 @@ def sse(value: Any) -> bytes:
     return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
 
 
-def _logprobs(ids: list[int], top: int) -> dict[str, Any]:
-    """Log probabilities as sharp as a greedy model's mostly are."""
-    values = [-0.001 - (dice("logprob", one) % 1000) / 2500 for one in ids]
-    pairs = list(zip(values, ids, strict=True))
-    others = [[[value - 1.5 * rank, one + rank, None] for rank in range(top)] for value, one in pairs]
+def logprobs(ids: list[int], top: int, runners_up: Mapping[int, int]) -> dict[str, Any]:
+    """Log probabilities as sharp as a greedy model's mostly are, but where ``runners_up`` has a position's near-tie."""
+    pairs, others = [], []
+    for at, one in enumerate(ids):
+        spread = (dice("logprob", one, at) % 1000) / 1000
+        first, gap = (
+            (-0.7 - 0.1 * spread, 0.4 * spread) if at in runners_up else (-0.001 - 0.4 * spread, 2 + 6 * spread)
+        )
+        pairs.append([first, one, None])
+        others.append(
+            [
+                [first - gap * rank, runners_up.get(at, one + 1) if rank == 1 else one + rank, None]
+                for rank in range(top)
+            ]
+        )
     return {
         "input_token_logprobs": [],
-        "output_token_logprobs": [[value, one, None] for value, one in pairs],
+        "output_token_logprobs": pairs,
         "output_token_logprobs_length": len(pairs),
         **({"input_top_logprobs": [], "output_top_logprobs": others} if top else {}),
     }

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from ddtune.sim.engine.parting import Spoken
+
 
 @dataclass(eq=False)
 class Job:
     """A request to generate ``length`` tokens; times are own seconds, None until they happen.
 
-    ``texts`` holds the tokens of a request that somebody waits for; the engine's own traffic has none. ``done`` is
+    ``texts`` holds the tokens of a request that somebody waits for; the engine's own traffic has none. ``spoken`` says
+    what becomes of them in the batch, None once that is done or where nothing does. ``done`` is
     resolved when the request ends, ``first`` when its first token is there. ``ended`` says that the answer ends by
-    itself or by the stop string ``stopped_by``.
+    itself or by the stop string ``stopped_by``, ``known`` that its margins are too wide for a near-tie.
     """
 
     rid: str
@@ -22,6 +25,7 @@ class Job:
     cached: int = 0
     stream: bool = False
     texts: tuple[str, ...] | None = None
+    spoken: Spoken | None = None
     ended: bool = False
     stopped_by: str | None = None
     submitted: float = 0.0
@@ -35,6 +39,7 @@ class Job:
     produced: int = 0
     received_wall: float = 0.0
     health: bool = False
+    known: bool = False
 
     @property
     def verify_calls(self) -> int:

@@ -151,5 +151,5 @@ def test_garbage_comes_in_many_kinds_and_fills_the_limit() -> None:
 
 def test_broken_outputs_solve_and_copy_nothing() -> None:
     copy = f"Repeat the following text exactly.\n<text>\n{TEXT}\n</text>"
-    for output in ("garbage", "empty", "wrong"):
+    for output in ("garbage", "wrong"):
         assert _text(copy, output=output) != TEXT
