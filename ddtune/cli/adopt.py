@@ -174,11 +174,10 @@ def _say(done: Adoption, host: str, *, upgrade: bool, drill: str) -> None:
         click.echo(f"Note: {report.clean(warning)}.")
     if done.draft:
         click.echo(f"No profile has these axes. Save this as a profile to switch back to it by name:\n\n{done.draft}")
+    if done.dialect_file and done.dialect_draft:
+        click.echo(f"How its engine spells the axes of profiles is in {done.dialect_file}, yours to edit:\n")
     if done.dialect_draft:
-        click.echo(
-            f"The build has more than the dialect {done.dialect} knows. To use it, save and edit this as a dialect:\n"
-        )
-        click.echo("\n".join(map(report.clean, done.dialect_draft.splitlines())))
+        click.echo("\n".join(f"  {report.clean(line)}".rstrip() for line in done.dialect_draft.splitlines()))
 
 
 def _json(done: Adoption, host: str, config: HostConfig) -> dict[str, Any]:
@@ -199,6 +198,7 @@ def _json(done: Adoption, host: str, config: HostConfig) -> dict[str, Any]:
         "draft": done.draft,
         "dialect": done.dialect,
         "dialect_draft": done.dialect_draft,
+        "dialect_file": done.dialect_file,
         "warnings": list(done.warnings),
         "api_port": done.api_port,
     }

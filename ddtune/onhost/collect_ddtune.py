@@ -24,6 +24,8 @@ class Ddtune:
         """``argv`` is the main process's whole command line; it names the release that runs."""
         paths = self._paths
         site = read_json(paths.site)
+        # Long, and of no use to who watches.
+        (site or {}).pop("site_dialect", None)
         txn = read_json(paths.txn)
         stable = releases.stable(paths)
         return {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddtune.config.errors import ConfigError
 from ddtune.profiles.argv import flags_in, last_values
@@ -32,6 +33,25 @@ def load_dialects() -> dict[str, Dialect]:
     for name in files:
         _build(name, files, done, ())
     return {name: done[name] for name in files}
+
+
+def parsed(name: str, text: str) -> Dialect:
+    """The dialect in ``text``, on top of those that there are. Raises ConfigError with all that is wrong in it."""
+    from pydantic import ValidationError
+
+    from ddtune.config.schema import problems
+    from ddtune.profiles.schema import DialectFile
+
+    try:
+        file = DialectFile.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"cannot use the dialect {name}: {error}") from None
+    except ValidationError as error:
+        raise ConfigError(f"cannot use the dialect {name}: {problems(error, DialectFile)}") from None
+    known = load_dialects()
+    if file.extends is not None and file.extends not in known:
+        raise ConfigError(f"cannot use the dialect {name}: it extends {file.extends!r}, which there is not")
+    return file.dialect(name, None if file.extends is None else known[file.extends])
 
 
 def _build(
@@ -86,3 +106,16 @@ def choose(name: str | None, flags: Collection[str], argv: Sequence[str] = ()) -
         hint = f"; there is {', '.join(near or dialects)}"
         raise ConfigError(f"no dialect is called {name!r}{hint}")
     return dialects[name]
+
+
+def of_site(site: Mapping[str, Any], flags: Collection[str], argv: Sequence[str] = ()) -> Dialect:
+    """The dialect of an adopted service, by what the host keeps of its adoption.
+
+    That is its site dialect: the user's file of its name, or, on another operator's machine, the text that the host
+    keeps. A service without one has the dialect that it was adopted with. Raises ConfigError.
+    """
+    own = site.get("site_dialect")
+    if not isinstance(own, Mapping):
+        return choose(site.get("dialect"), flags, argv)
+    name = str(own.get("name"))
+    return load_dialects().get(name) or parsed(name, str(own.get("text") or ""))

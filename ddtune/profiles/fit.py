@@ -28,7 +28,12 @@ def fit(
     profile: Profile, dialect: Dialect, dialects: Mapping[str, Dialect], flags: Collection[str] | None = None
 ) -> Fit:
     """How ``profile`` fits a service of ``dialect`` whose build has ``flags`` (None or empty: not known)."""
-    able = tuple(name for name, one in dialects.items() if _refusal(profile, one, None) is None)
+    able = tuple(
+        name
+        for name, one in dialects.items()
+        # One that was drafted for another service says nothing of this one.
+        if (one.build is None or name == dialect.name) and _refusal(profile, one, None) is None
+    )
     refusal = _refusal(profile, dialect, flags)
     if refusal is None:
         return Fit(profile.name, None, able)

@@ -18,9 +18,9 @@ from ddtune.live.snapshot import Snapshot
 from ddtune.live.target import target_of
 from ddtune.profiles import dialects, store
 from ddtune.profiles.axes import axes_of
-from ddtune.profiles.model import AxisValue, Dialect, GateSizes, Profile
-from ddtune.profiles.site import draft_dialect
-from ddtune.rollout import privilege
+from ddtune.profiles.model import AxisValue, GateSizes, Profile
+from ddtune.profiles.site import recheck
+from ddtune.rollout import privilege, site_dialect
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.inplace import judge_in_place
 from ddtune.rollout.install import constants, ensure_installed
@@ -36,9 +36,9 @@ PROBE_S = 180.0
 class Adoption:
     """How an adoption ended.
 
-    ``draft`` is the text of a profile when no known one has these axes, ``dialect_draft`` that of a dialect for this
-    build; ``warnings`` are sentences about what is not wrong, and not as expected either. ``already`` is an adoption of
-    an earlier time: then nothing was judged.
+    ``draft`` is the text of a profile when no known one has these axes. ``dialect_draft`` is that of the service's own
+    dialect and ``dialect_file`` where it lies for the user to edit. ``warnings`` are sentences about what is not wrong,
+    and not as expected either. ``already`` is an adoption of an earlier time: then nothing was judged.
     """
 
     unit: str
@@ -50,6 +50,7 @@ class Adoption:
     draft: str | None = None
     dialect: str | None = None
     dialect_draft: str | None = None
+    dialect_file: str | None = None
     warnings: tuple[str, ...] = ()
     already: bool = False
     installed: bool = False
@@ -112,6 +113,9 @@ async def _already(link: HostLink, installed: bool) -> Adoption:
     state = await link.call("state", limit=1)
     stable = state.get("stable") or {}
     meta, site = stable.get("meta") or {}, state.get("site") or {}
+    own = site_dialect.of_host(site)
+    # An adoption that was cut off behind its last change of the host, or another operator's.
+    trouble = site_dialect.write(*own) if own else None
     return Adoption(
         link.unit,
         stable.get("profile"),
@@ -119,6 +123,8 @@ async def _already(link: HostLink, installed: bool) -> Adoption:
         meta.get("axes") or {},
         str(site.get("standing") or "adopted"),
         dialect=site.get("dialect"),
+        dialect_file=None if own is None or trouble else str(site_dialect.path_of(own[0])),
+        warnings=(trouble,) if trouble else (),
         already=True,
         installed=installed,
         api_port=site.get("api_port"),
@@ -131,10 +137,11 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, dril
     flags = tuple(build.get("flags") or ())
     inspected = await link.call("inspect", env=[])
     argv = tuple(inspected.get("argv") or ())
-    dialect = dialects.choose(None, flags, argv)
-    inspected = await link.call("inspect", env=list(dialect.env_names))
+    parent = dialects.choose(None, flags, argv)
+    inspected = await link.call("inspect", env=_env_names())
     env = {name: value for name, value in inspected["env"].items() if value is not None}
-    axes = axes_of(argv, env, dialect)
+    own = site_dialect.drafted(config.name, link.unit, argv, env, flags, str(build.get("build")), parent)
+    axes = axes_of(argv, env, own.dialect)
     known = store.load_profiles()
     name = name_for(axes, known)
     report = await _judge(link, axes, known[name].gate if name in known else GateSizes())
@@ -154,7 +161,13 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, dril
         owner=owner(),
         invocation=inspected.get("invocation"),
         stop_timeout_s=config.limits.stop_timeout_s,
-        site={"dialect": dialect.name, "build": build.get("build"), "arch": gpu, "standing": standing},
+        site={
+            "dialect": parent.name,
+            "site_dialect": own.on_host,
+            "build": build.get("build"),
+            "arch": gpu,
+            "standing": standing,
+        },
         meta={
             "axes": axes,
             "build": build.get("build"),
@@ -164,6 +177,8 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, dril
         api_key_file=config.api_key_file,
         drill=drill,
     )
+    trouble = site_dialect.write(own.name, own.text)
+    path = site_dialect.path_of(own.name)
     return Adoption(
         link.unit,
         name,
@@ -172,21 +187,23 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, dril
         standing,
         report,
         draft=None if name in known else store.draft_profile(name, axes),
-        dialect=dialect.name,
-        dialect_draft=_dialect_draft(argv, env, flags, str(build.get("build")), dialect),
-        warnings=tuple(answer.get("warnings") or ()) + _kept(answer.get("wrapper") or {}),
+        dialect=parent.name,
+        dialect_draft=own.text,
+        dialect_file=None if trouble else str(path),
+        warnings=(
+            *(answer.get("warnings") or ()),
+            *_kept(answer.get("wrapper") or {}),
+            *([trouble] if trouble else []),
+            *([f"{path} was there before and is used as it is"] if own.kept else []),
+            *(one.text for one in recheck(own.dialect, str(build.get("build")), flags)),
+        ),
         api_port=config.api_port,
     )
 
 
-def _dialect_draft(
-    argv: tuple[str, ...], env: Mapping[str, str | None], flags: tuple[str, ...], build: str, dialect: Dialect
-) -> str | None:
-    """A dialect of this site's own, where the build has something that the chosen one does not know."""
-    if dialect.build is not None:
-        return None
-    text = draft_dialect(argv, env, flags, build, dialect)
-    return text if any(line.startswith("[") for line in text.splitlines()) else None
+def _env_names() -> list[str]:
+    """Every variable that a dialect reads an axis from."""
+    return sorted({name for dialect in dialects.load_dialects().values() for name in dialect.env_names})
 
 
 def _kept(wrapper: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddtune.config.errors import ConfigError
 from ddtune.profiles import dialects
-from ddtune.profiles.site import recheck
+from ddtune.profiles.model import Dialect
+from ddtune.rollout import site_dialect
 from ddtune.rollout.doctor_look import Seen
 from ddtune.rollout.symptom import Symptom, bad, good, note
 
@@ -153,16 +154,22 @@ def _dialect(seen: Seen) -> Iterator[Symptom]:
     flags = tuple((seen.build or {}).get("flags") or ())
     site = (seen.survey or {}).get("site") or {}
     try:
-        dialect = dialects.choose(site.get("dialect"), flags, tuple(seen.service.get("argv") or ()))
+        dialect = dialects.of_site(site, flags, tuple(seen.service.get("argv") or ()))
     except ConfigError as error:
         yield bad("dialect", str(error), "no profile can be resolved", "put its file back into ddtune's folder")
         return
-    before = site.get("build_before") or site.get("build")
-    remarks = recheck(dialect, str((seen.build or {}).get("build") or ""), flags, before) if flags else []
+    remarks = site_dialect.remarks(site, dialect, str((seen.build or {}).get("build") or ""), flags)
     for remark in remarks:
-        yield bad("dialect", remark.text, "profiles may not mean what they meant", "look at it again")
+        yield bad("dialect", remark.text, "profiles may not mean what they meant", _mend(seen, dialect))
     if not remarks:
         yield good("dialect", dialect.name)
+
+
+def _mend(seen: Seen, dialect: Dialect) -> str:
+    path = site_dialect.path_of(dialect.name)
+    if dialect.build is None:
+        return f'{path} with extends = "{dialect.name}" could say what the build says otherwise'
+    return f"edit {path}" if path.exists() else f"ddtune adopt {seen.host} writes it to {path}; edit it there"
 
 
 def _metrics(seen: Seen) -> Symptom:

@@ -8,12 +8,13 @@ from typing import Any
 
 from ddtune.profiles import dialects, envelope
 from ddtune.profiles.axes import axes_of
+from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.fit import fit, home
 from ddtune.profiles.lint import lint
-from ddtune.profiles.model import AxisValue, Base, Dialect, Profile, Release
+from ddtune.profiles.model import AxisValue, Base, Dialect, Profile, Release, Remark
 from ddtune.profiles.names import nearest
 from ddtune.profiles.resolve import resolve
-from ddtune.rollout import preflight
+from ddtune.rollout import preflight, site_dialect
 from ddtune.rollout.errors import UnknownProfile
 from ddtune.rollout.model import Finding
 from ddtune.rollout.state import HostState, read_state
@@ -21,7 +22,10 @@ from ddtune.rollout.state import HostState, read_state
 
 @dataclass(frozen=True)
 class Build:
-    """A base, the dialect of its engine build and what is known of both. ``flags`` is empty when not known."""
+    """A base, the dialect of its engine build and what is known of both. ``flags`` is empty when not known.
+
+    ``changed`` are remarks on an engine that is another one than the dialect was last looked at on.
+    """
 
     base: Base
     dialect: Dialect
@@ -29,6 +33,7 @@ class Build:
     build: str = ""
     arch: str = ""
     envelope: tuple[Mapping[str, Any], ...] = ()
+    changed: tuple[Remark, ...] = ()
 
     @classmethod
     def of(cls, state_answer: Mapping[str, Any] | HostState, build: Mapping[str, Any]) -> Build:
@@ -36,18 +41,32 @@ class Build:
         state = state_answer if isinstance(state_answer, HostState) else read_state(state_answer)
         base = state.base or Base((), "/")
         flags = tuple(build.get("flags") or ())
-        dialect = dialects.choose(state.site.get("dialect"), flags, base.argv)
-        return cls(
-            base, dialect, flags, str(build.get("build") or ""), str(state.site.get("arch") or ""), state.envelope
-        )
+        dialect = dialects.of_site(state.site, flags, base.argv)
+        name = str(build.get("build") or "")
+        changed = tuple(site_dialect.remarks(state.site, dialect, name, flags))
+        return cls(base, dialect, flags, name, str(state.site.get("arch") or ""), state.envelope, changed)
 
     def resolve(self, profile: Profile) -> Release:
         """The release of a profile. Raises UnsupportedAxis."""
-        return resolve(self.base, profile, self._dialect_for(profile), self.flags or None)
+        try:
+            return resolve(self.base, profile, self._dialect_for(profile), self.flags or None)
+        except UnsupportedAxis as error:
+            raise UnsupportedAxis(error.axis, error.flag, f"{error}{self._way(profile, error)}") from None
 
     def why_not(self, profile: Profile) -> str | None:
         """Why this build cannot express a profile, or None."""
         return fit(profile, self.dialect, dialects.load_dialects(), self.flags or None).why_not
+
+    def _way(self, profile: Profile, error: UnsupportedAxis) -> str:
+        """How the service's own dialect can be taught an algorithm that its build has and that it does not name."""
+        if self.dialect.build is None or error.axis != "algorithm":
+            return ""
+        known = [one for one in dialects.load_dialects().values() if one.build is None]
+        able = [one.name for one in known if fit(profile, one, {}, self.flags or None).fits]
+        if not able:
+            return ""
+        path, names = site_dialect.path_of(self.dialect.name), " or ".join(f'"{one}"' for one in able)
+        return f"; to try it, let {path} say extends = {names}"
 
     def _dialect_for(self, profile: Profile) -> Dialect:
         """The host's dialect; without a host one that can express the profile."""
@@ -67,13 +86,10 @@ class Build:
         return preflight.KnownBad(entry.cause or "unknown", entry.text)
 
     def lint(self, profile: Profile) -> list[Finding]:
-        """What is wrong or odd with a profile on this build."""
-        return [
-            Finding(remark.text, remark.blocks, remark.cause, remark.forceable)
-            for remark in lint(
-                profile, self._dialect_for(profile), self.flags or None, self.base if self.base.argv else None
-            )
-        ]
+        """What is wrong or odd with a profile on this build, and with the build itself."""
+        base = self.base if self.base.argv else None
+        found = lint(profile, self._dialect_for(profile), self.flags or None, base)
+        return [Finding(one.text, one.blocks, one.cause, one.forceable) for one in (*self.changed, *found)]
 
     def findings(self, profile: Profile) -> list[dict[str, Any]]:
         """The same as JSON, for the command line."""

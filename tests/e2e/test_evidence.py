@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -123,4 +124,15 @@ def test_another_build_of_the_engine_is_noticed(service: Service) -> None:
     said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
     assert said["engine build"]["ok"] is False
     assert "0.5.99" in said["engine build"]["seen"]
+    # Its own dialect is to be looked at as well, and a plan says so too; doing it is one line.
+    assert said["dialect"]["ok"] is False
+    assert "0.5.99" in said["dialect"]["seen"]
+    (drafted,) = (operator.folder / "dialects").glob("site-*.toml")
+    assert said["dialect"]["mend"] == f"edit {drafted}"
+    planned = operator.run("switch", HOST, "b16-eager", "--dry-run", "--json", timeout=120)
+    assert [one for one in planned.json["findings"] if "was last looked at on" in one["text"]]
+    new = said["engine build"]["seen"].partition(" is installed")[0]
+    drafted.write_text(re.sub(r"(?m)^build = .*", f'build = "{new}"', drafted.read_text()))
+    said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
+    assert said["dialect"]["ok"] is True
     assert [line["event"] for line in service.history()][-1] == "engine_changed"
