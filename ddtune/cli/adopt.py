@@ -46,7 +46,7 @@ def adopt(host: str, force: bool, drill: str, upgrade: bool, print_installer: bo
             return
         from ddtune.rollout.adopt import adopt as adopt_host
 
-        done = asyncio.run(adopt_host(config, snapshot_once, force=force, drill=drill, upgrade=upgrade))
+        done = asyncio.run(adopt_host(config, snapshot_once, force=force, upgrade=upgrade))
         if not as_json:
             _say(done, host, upgrade=upgrade, drill=drill)
         drilled = _drill(config, done, as_json=as_json) if drill == "now" and not upgrade else None

@@ -28,6 +28,7 @@ def status_text(snapshot: Snapshot) -> str:
         f"{clean(snapshot.host)}  link {number(snapshot.link.rtt_ms, 0, ' ms')}{marks}",
         f"{word(service.unit)}  {word(service.state)}  {service.health}  profile {word(service.profile)} "
         f"({word(service.standing)})  last proof {number(service.last_proof_s, 0, ' s ago')}",
+        *_launcher(snapshot),
         f"tok/s {number(service.tokens_per_s)}  accept length {number(service.accept_length, 2)}  "
         f"running {number(service.running)}  queued {number(service.queued)}",
         "",
@@ -50,6 +51,14 @@ def status_text(snapshot: Snapshot) -> str:
         cause = f" ({word(str(snapshot.txn['cause']))})" if snapshot.txn.get("cause") else ""
         lines.append(f"transaction {word(snapshot.txn.get('op'))}: {word(snapshot.txn.get('state'))}{cause}")
     return "\n".join(lines)
+
+
+def _launcher(snapshot: Snapshot) -> list[str]:
+    """What is not proven yet of a service that was adopted while it ran."""
+    if snapshot.service.launched is not False:
+        return []
+    now = f"`ddtune adopt {clean(snapshot.host)} --drill now` restarts it at once, gated"
+    return [f"launcher unproven until the next restart: this start did not go through it; {now}"]
 
 
 def _loud(snapshot: Snapshot) -> list[str]:

@@ -49,6 +49,7 @@ def snapshot(state: State, now: float) -> Snapshot:
         history=tuple(dict(line) for line in _list(state.ddtune.get("history")) if isinstance(line, Mapping)),
         boottime=_number(state.ddtune.get("boottime")),
         alarms=alarmed,
+        unreadable=tuple(sorted(state.unreadable)),
         xids=None if "kernel" in state.unreadable and not state.xids.events else state.xids.events,
     )
 
@@ -131,6 +132,7 @@ def _service(state: State, now: float) -> ServiceReading:
         frozen=reading.frozen,
         phase=known.phase if health == "starting" else None,
         engine_version=state.info.version if state.info else None,
+        launched=_flag(state.ddtune.get("launched")),
     )
 
 
@@ -163,6 +165,10 @@ def _list(value: Any) -> list[Any]:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _text(value: Any) -> str | None:

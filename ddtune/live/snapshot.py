@@ -29,6 +29,7 @@ class ServiceReading:
     last sign that a generation was completed. ``profile``, ``release`` and ``standing`` are of what runs, by the main
     process's argv, and ``None`` where the host is not adopted or the argv matches no release. ``health_why`` says
     in a few words what the health rests on; ``frozen`` names fields that keep an old value while nothing runs.
+    ``launched``: whether ddtune's launcher made this start, None where that is not known or not adopted.
     """
 
     unit: str | None = None
@@ -65,6 +66,7 @@ class ServiceReading:
     frozen: tuple[str, ...] = ()
     phase: str | None = None
     engine_version: str | None = None
+    launched: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Snapshot:
     read, such as a journal without permission, and about what the GPUs report. ``log`` is the newest tail of unit and
     kernel lines. ``history`` holds the newest lines of the host's history, oldest first; ``boottime`` is the host's
     clock, in which the times of ``txn`` are, when that was read. ``xids`` is None where no source of them can be
-    read.
+    read. ``unreadable`` names the journals (``unit``, ``kernel``) that this login may not read.
     """
 
     host: str
@@ -105,3 +107,4 @@ class Snapshot:
     boottime: float | None = None
     alarms: tuple[Alarm, ...] = ()
     xids: tuple[XidEvent, ...] | None = None
+    unreadable: tuple[str, ...] = ()

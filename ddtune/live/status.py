@@ -13,6 +13,7 @@ _SERVICE = (
     *("accept_length", "tokens_per_s", "running", "queued", "max_running", "kv_usage", "cache_hit"),
     *("ttft_p50_s", "ttft_p95_s", "itl_p50_s", "itl_p95_s", "graphs_in_use", "main_pid", "invocation", "restarts"),
     *("schedulers", "schedulers_expected", "health_why", "accept_source", "frozen", "phase", "engine_version"),
+    *("launched",),
 )
 
 
@@ -34,5 +35,6 @@ def status_json(one: Snapshot) -> dict[str, Any]:
         "incidents": [asdict(incident) for incident in one.incidents],
         "notes": list(one.notes),
         "alarms": [asdict(alarm) for alarm in one.alarms],
+        "unreadable": list(one.unreadable),
         "xids": None if one.xids is None else [asdict(event) for event in one.xids],
     }

@@ -34,7 +34,6 @@ ADOPT: schema.Fields = {
     "stop_timeout_s": schema.maybe(schema.number(5, 86400), drop_in.STOP_TIMEOUT_S),
     "api_port": schema.maybe(schema.integer(1, 65535)),
     "api_key_file": schema.maybe(schema.path),
-    "drill": schema.maybe(schema.one_of("now", "next"), "next"),
 }
 
 JUDGE: schema.Fields = {"api_port": schema.maybe(schema.integer(1, 65535))}
@@ -95,7 +94,6 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "tp_size": _tp_size(argv) or fields["site"].get("tp_size"),
         "api_port": pins.checked(unit, argv, fields["api_port"]),
         "api_key_file": _key_file(fields["api_key_file"]),
-        "drill": fields["drill"],
     }
     base = {
         "argv": argv,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -41,7 +42,15 @@ class Ddtune:
             "running": self._named(self._running(argv, invocation, stable, txn)),
             "history": releases.history(paths, _HISTORY),
             "quarantine": releases.quarantine_names(paths),
+            "launched": self._launched(invocation) if site is not None and argv else None,
         }
+
+    def _launched(self, invocation: str) -> Optional[bool]:
+        """Whether the launcher made this start; None for who may not read what it chose."""
+        if not os.path.lexists(self._paths.chosen):
+            return False
+        chosen = read_json(self._paths.chosen)
+        return None if chosen is None else chosen.get("invocation") == invocation
 
     def _running(
         self, argv: Sequence[str], invocation: str, stable: Optional[str], txn: Optional[dict[str, Any]]

@@ -73,7 +73,6 @@ async def adopt(
     snapshot: Callable[[HostConfig], Snapshot | None],
     *,
     force: bool = False,
-    drill: str = "next",
     upgrade: bool = False,
 ) -> Adoption:
     """Look, install, judge what runs, and make it the stable release; safe to repeat after any interruption.
@@ -99,7 +98,7 @@ async def adopt(
         if unit in adopted:
             return await _already(link, installed)
         await link.call("can_adopt", api_port=config.api_port)
-        done = await _adopt(link, await asyncio.to_thread(snapshot, config), force=force, drill=drill)
+        done = await _adopt(link, await asyncio.to_thread(snapshot, config), force=force)
     return replace(done, installed=installed)
 
 
@@ -131,7 +130,7 @@ async def _already(link: HostLink, installed: bool) -> Adoption:
     )
 
 
-async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, drill: str) -> Adoption:
+async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool) -> Adoption:
     config = link.config
     build = await link.call("probe_build", timeout=PROBE_S)
     flags = tuple(build.get("flags") or ())
@@ -175,7 +174,6 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool, dril
         },
         api_port=config.api_port,
         api_key_file=config.api_key_file,
-        drill=drill,
     )
     trouble = site_dialect.write(own.name, own.text)
     path = site_dialect.path_of(own.name)

@@ -111,11 +111,18 @@ def _launcher(seen: Seen) -> Symptom:
         return note("launcher", "not looked at: the helper did not answer")
     if chosen == seen.props.get("InvocationID"):
         return good("launcher", "this start went through it")
-    return note(
+    if chosen is None:
+        return note(
+            "launcher",
+            "unproven until the next restart: no start has gone through it yet",
+            "that a restart works is shown by the next one only",
+            f"ddtune adopt {seen.host} --drill now",
+        )
+    return bad(
         "launcher",
-        "no start has gone through it yet",
-        "that a restart works is shown by the next one only",
-        f"ddtune adopt {seen.host} --drill now",
+        f"what it last chose was for another start than the present one of {seen.unit}",
+        "something else than ddtune started what runs, and may do so again",
+        f"see what its next start would be: systemctl cat {seen.unit}",
     )
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.guest import booted
+from tests.e2e.guest import booted, wait_until
 from tests.e2e.host_files import changes, snapshot
 from tests.e2e.kinds import KINDS
 from tests.e2e.login import HELPER, SUDOERS, Site
+from tests.e2e.operator import HOST
 
 pytestmark = pytest.mark.timeout(400)
 # The others are as long again for each kind and login: DDTUNE_MATRIX=1 runs them all.
@@ -32,7 +33,15 @@ def test_a_cycle_leaves_the_host_as_it_was(tmp_path: Path, kind: str, login: str
             site.install_by_script()
         adopted = site.run("adopt")
         assert (adopted["profile"], adopted["standing"]) == ("b8-nvls", "adopted")
+        assert Path(adopted["dialect_file"]).read_text() == adopted["dialect_draft"]
         assert site.untouched()
+        # Whatever starts it next proves the launcher; until then everybody is told that nothing has.
+        assert launcher(site) == (False, None, "unproven until the next restart")
+        guest.ssh(["systemctl", "restart", site.unit])
+        wait_until("the service serves", guest.ready, 60)
+        assert launcher(site) == (True if login == "root" else None, True, "this start went through it")
+        site.check_as_before()
+        site.pid = guest.show("MainPID", site.unit)
         drilled = site.run("adopt", "--drill", "now")
         assert drilled["already"]
         assert drilled["drill"]["outcome"]["outcome"] == "committed"
@@ -51,6 +60,12 @@ def test_a_cycle_leaves_the_host_as_it_was(tmp_path: Path, kind: str, login: str
         assert site.left() == []
         guest.ssh(["systemctl", "restart", site.unit])
         assert guest.main_argv(site.unit) == site.argv or kind == "wrapper"
+
+
+def launcher(site: Site) -> tuple[object, ...]:
+    """What ``status`` and ``doctor`` say of the launcher."""
+    told = {one["name"]: one for one in site.operator.run("doctor", HOST, "--json").json["symptoms"]}["launcher"]
+    return site.run("status")["service"]["launched"], told["ok"], told["seen"].partition(":")[0]
 
 
 def test_the_comparison_sees_what_is_planted(tmp_path: Path) -> None:

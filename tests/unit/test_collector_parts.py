@@ -173,3 +173,20 @@ def test_what_runs_is_named_by_its_command_line(tmp_path: Path) -> None:
     assert running(("e", "1"), "j") == (one, "one")
     Path(paths.chosen).write_text(json.dumps({"invocation": "j", "release": two}))
     assert running(("e", "1"), "j") == (two, "two")
+
+
+def test_whether_the_launcher_made_this_start(tmp_path: Path) -> None:
+    paths = UnitPaths(str(tmp_path), "a.service")
+    reader = Ddtune(paths)
+    assert reader.line(("e",), "i")["launched"] is None
+    Path(paths.state).mkdir(parents=True)
+    Path(paths.site).write_text(json.dumps({"profile": "p", "site_dialect": {"name": "site-x", "text": "long"}}))
+    assert reader.line(("e",), "i")["launched"] is False
+    assert reader.line((), "i")["launched"] is None
+    assert reader.line(("e",), "i")["site"] == {"profile": "p"}
+    Path(paths.run).mkdir(parents=True)
+    Path(paths.chosen).write_text(json.dumps({"invocation": "i"}))
+    assert reader.line(("e",), "i")["launched"] is True
+    assert reader.line(("e",), "j")["launched"] is False
+    Path(paths.chosen).write_text("not for this viewer")
+    assert reader.line(("e",), "i")["launched"] is None

@@ -105,6 +105,7 @@ def test_a_host_that_cannot_be_reached_ends_the_list_where_it_broke(cause: str, 
         (replace(SEEN, privilege=Privilege("none", "ops", None, "sudo asks.")), "root", "sudo asks"),
         (replace(SEEN, build={"build": "0.5.99+b", "flags": []}), "engine build", "0.5.99+b"),
         (surveyed(boot_id="b3"), "since boot", "restarted since"),
+        (replace(SEEN, state={**(SEEN.state or {}), "launched": "i1"}), "launcher", "another start"),
         (surveyed(site=None, drop_ins=[UNIT]), "adoption", "cut off"),
     ],
 )  # fmt: skip
