@@ -133,6 +133,7 @@ class DemoFile(BaseModel):
     python: str = HostConfig.python
     clock_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     nvml_source: Path | None = None
+    simulated: bool = True
     protected: bool = False
     traffic: Literal["open", "held"] = "open"
     confirm_login: Literal["fresh", "same"] = "fresh"
@@ -148,7 +149,7 @@ class DemoFile(BaseModel):
         """The embedded host, writable."""
         fields = self.model_dump(exclude={"limits", "pid", "host"})
         limits = Limits(**self.limits.model_dump())
-        return HostConfig(name=name, ssh=self.host, write=True, simulated=True, limits=limits, **fields)
+        return HostConfig(name=name, ssh=self.host, write=True, limits=limits, **fields)
 
 
 T = TypeVar("T")

@@ -23,6 +23,7 @@ from ddtune.sim.settings import Settings
 
 _SOCKET_PATH_MAX = 100
 START_LIMIT_S = 30.0
+REAL_START_LIMIT_S = 600.0
 
 
 class HostError(Exception):
@@ -76,7 +77,7 @@ class EmbeddedHost:
         """Waits until logins are possible and the engine serves; the port of the former."""
         assert janitor.stdout is not None
         try:
-            async with asyncio.timeout(START_LIMIT_S):
+            async with asyncio.timeout(self._limit_s):
                 line = await janitor.stdout.readline()
                 if not line:
                     log.seek(0)
@@ -85,7 +86,7 @@ class EmbeddedHost:
                 await self._serving()
         except TimeoutError:
             await self.close()
-            raise HostError(f"The embedded host was not up after {START_LIMIT_S:.0f} s.") from None
+            raise HostError(f"The embedded host was not up after {self._limit_s:.0f} s{self._last_words()}.") from None
         except BaseException:
             await self.close()
             raise
@@ -100,14 +101,28 @@ class EmbeddedHost:
             identity=str(self.root / "client/id_ed25519"),
             known_hosts=str(self.root / "client/known_hosts"),
             root=str(self.root),
-            unit=layout.UNIT,
+            unit=layout.unit_of(self.settings),
             api_port=self.api_port,
             python=sys.executable,
-            simulated=True,
-            clock_scale=self.settings.speed,
-            nvml_source=nvml.__file__,
+            simulated=self.settings.simulated,
+            clock_scale=self.settings.clock_scale,
+            nvml_source="" if self.settings.real_gpus else nvml.__file__,
             pid=os.getpid(),
         )
+
+    @property
+    def _limit_s(self) -> float:
+        return START_LIMIT_S if self.settings.real is None else REAL_START_LIMIT_S
+
+    def _last_words(self) -> str:
+        """What a real engine said last."""
+        if self.settings.real is None:
+            return ""
+        try:
+            lines = layout.journal_file(self.root).read_text(errors="replace").splitlines()[-1:]
+        except OSError:
+            return ""
+        return "".join(f"; its journal ends with: {json.loads(line)['MESSAGE']}" for line in lines)
 
     async def _serving(self) -> None:
         while True:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -22,11 +23,13 @@ from ddtune.sim.settings import Settings
 from ddtune.sim.supervisor import Supervisor
 
 
-async def _first_start(root: Path, supervisor: Supervisor) -> None:
-    """Brings the service up warm, and takes back what made it so before anything can start it again."""
-    job = supervisor.need(layout.UNIT).start()
+async def _first_start(root: Path, settings: Settings, supervisor: Supervisor) -> None:
+    """Brings a simulated service up warm, and takes back what made it so before anything can start it again."""
+    job = supervisor.need(layout.unit_of(settings)).start()
     if job is not None:
         await job.done
+    if settings.real is not None:
+        return
     drop_in = layout.warm_drop_in(root)
     drop_in.unlink()
     drop_in.parent.rmdir()
@@ -34,10 +37,13 @@ async def _first_start(root: Path, supervisor: Supervisor) -> None:
 
 
 @contextlib.asynccontextmanager
-async def services(root: Path) -> AsyncIterator[Supervisor]:
+async def services(root: Path, settings: Settings) -> AsyncIterator[Supervisor]:
     """The service manager and its journal, answering the stand-ins; all processes below this one end with the block."""
-    journal = Journal(layout.journal_file(root), "b300")
-    kernel.watch(journal)
+    journal = Journal(layout.journal_file(root), "b300" if settings.simulated else socket.gethostname())
+    if settings.real_gpus:
+        kernel.follow(journal)
+    elif settings.real is None:
+        kernel.watch(journal)
     supervisor = Supervisor(root, journal, layout.journal_socket(root), layout.service_env(root))
     loop = asyncio.get_running_loop()
     streams = await loop.create_unix_server(lambda: Stream(journal), layout.journal_socket(root))
@@ -68,8 +74,8 @@ async def run(root: Path, api_port: int, settings: Settings, ready: Callable[[in
     loop.add_reader(0, input_moved)
     layout.make(root, settings, api_port)
     children = Children()
-    async with services(root) as supervisor:
-        first = asyncio.create_task(_first_start(root, supervisor))
+    async with services(root, settings) as supervisor:
+        first = asyncio.create_task(_first_start(root, settings, supervisor))
         # The service starts while the SSH library is being read, which is the longer part of the host's own start.
         await asyncio.sleep(0)
         from ddtune.sim import server

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ddtune.sim import bare
+from ddtune.sim.real import RealEngine
 from ddtune.sim.settings import Settings
 
 UNIT = "sglang-k26.service"
+REAL_UNIT = "sglang.service"
 USER = "ops"
 _FOLDERS = (
     "client",
@@ -34,6 +36,11 @@ _ARGV = (
     *("--speculative-draft-window-size", "2048", "--enable-nccl-nvls", "--max-running-requests", "128"),
     *("--mem-fraction-static", "0.85"),
 )
+
+
+def unit_of(settings: Settings) -> str:
+    """The name of the service."""
+    return UNIT if settings.real is None else REAL_UNIT
 
 
 def supervisor_socket(root: Path) -> Path:
@@ -79,7 +86,11 @@ def make_bare(root: Path) -> None:
 def make(root: Path, settings: Settings, api_port: int) -> None:
     """Lays the folder out."""
     make_bare(root)
-    (root / "etc/systemd/system" / UNIT).write_text(unit_file(root, settings, api_port))
+    units = root / "etc/systemd/system"
+    if settings.real is not None:
+        (units / REAL_UNIT).write_text(real_unit_file(root, settings.real, api_port))
+        return
+    (units / UNIT).write_text(unit_file(root, settings, api_port))
     drop_in = warm_drop_in(root)
     drop_in.parent.mkdir()
     drop_in.write_text("[Service]\nEnvironment=DDTUNE_SIM_WARM=1\n")
@@ -96,8 +107,17 @@ def unit_file(root: Path, settings: Settings, api_port: int) -> str:
         **dict(settings.engine_env),
     }
     argv = [sys.executable, *(word.format(port=api_port) for word in _ARGV)]
+    return _unit_file(root, "SGLang serving Kimi K2.6 (simulated)", argv, env)
+
+
+def real_unit_file(root: Path, engine: RealEngine, api_port: int) -> str:
+    """The same for a real engine. The stand-ins stay out of its PATH: it starts programs of its own."""
+    return _unit_file(root, "SGLang", engine.on_port(api_port), dict(engine.environment))
+
+
+def _unit_file(root: Path, description: str, argv: Sequence[str], env: Mapping[str, str]) -> str:
     return (
-        "[Unit]\nDescription=SGLang serving Kimi K2.6 (simulated)\n"
+        f"[Unit]\nDescription={description}\n"
         "StartLimitIntervalSec=60\nStartLimitBurst=10\n\n"
         "[Service]\nType=simple\n"
         + "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in env.items())
