@@ -17,6 +17,8 @@ COMMANDS = {
     "gate": ("ddtune.cli.gate", "Judge the running service."),
     "history": ("ddtune.cli.history", "What happened on a host and why."),
     "evidence": ("ddtune.cli.evidence", "A redacted tar of one operation, for a ticket."),
+    "record": ("ddtune.cli.record", "Record what the dashboard sees of a host into a file."),
+    "replay": ("ddtune.cli.record", "The dashboard on a recording."),
     "hosts": ("ddtune.cli.hosts_command", "List, test and edit the configured hosts."),
 }
 

@@ -26,13 +26,25 @@ _PROMPTS = re.compile(
 )
 
 
+_KEYS = re.compile(
+    r"(\b(?:admin_)?api_key['\"]?\s*[=:]\s*['\"]?|--(?:admin-)?api-key[=\s]\s*['\"]?|\bbearer\s+)(?!None\b)[^\s'\",)}]+",
+    re.IGNORECASE,
+)
+HIDDEN = "@HIDDEN@"
+
+
+def hidden(text: str) -> str:
+    """``text`` without the prompts that the engine prints when it hangs, which are users' data, and without keys."""
+    return _KEYS.sub(rf"\1{HIDDEN}", _PROMPTS.sub(_without_prompt, text))
+
+
 def sanitise(text: str, limit: int = TEXT_LIMIT) -> str:
     """``text`` on one line without escape sequences and control, direction and invisible characters.
 
-    At most ``limit`` characters stay. Prompts that the engine prints when it hangs are users' data and are left out.
+    At most ``limit`` characters stay, and neither prompts nor keys.
     """
     # Removing sequences only shortens, so a generous cut first keeps a huge line cheap.
-    text = _PROMPTS.sub(_without_prompt, _SEQUENCES.sub("", text[: limit * 4]))
+    text = hidden(_SEQUENCES.sub("", text[: limit * 4]))
     if not text.isascii() or not text.isprintable():
         text = "".join(_shown(sign) for sign in text)
     text = text.rstrip()

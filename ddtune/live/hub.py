@@ -6,11 +6,11 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from ddtune.config.model import HostConfig
@@ -46,14 +46,22 @@ PUBLISH_PAUSE_S = 0.05
 
 Callback = Callable[[Snapshot], None]
 Predicate = Callable[[Snapshot], bool]
+Tap = Callable[[Mapping[str, Any], float], None]
 
 
 class Hub:
-    """Watches ``config``'s host from the worker's loop. All but ``first`` may be called from any thread."""
+    """Watches ``config``'s host from the worker's loop. All but ``first`` may be called from any thread.
 
-    def __init__(self, config: HostConfig, worker: Worker, tick_s: float = 1.0) -> None:
+    ``tap`` is told in that loop of each line that changes the picture and when it came, and of each change of the link
+    as a line of kind ``link``; it must not block.
+    """
+
+    def __init__(
+        self, config: HostConfig, worker: Worker, tick_s: float = 1.0, tap: Tap = lambda _line, _at: None
+    ) -> None:
         self._config = config
         self._worker = worker
+        self._tap = tap
         self._state = State(config.name, config.simulated, config.clock_scale, tick_s)
         self._latest = snapshot(self._state, time.time())
         self._callbacks: tuple[Callback, ...] = ()
@@ -202,7 +210,9 @@ class Hub:
             measuring.cancel()
 
     def _take(self, line: dict[str, Any]) -> None:
-        state = reduce(self._state, line, time.time())
+        now = time.time()
+        self._tap(line, now)
+        state = reduce(self._state, line, now)
         if state.link.state != "up":
             state = replace(state, link=Link("up", state.link.rtt_ms, None, self._since("up")))
         self._set(state)
@@ -219,6 +229,8 @@ class Hub:
         return link.since if link.state == state and link.since is not None else time.time()
 
     def _set(self, state: State) -> None:
+        if state.link != self._state.link:
+            self._tap({"t": "link", **asdict(state.link)}, time.time())
         self._state = state
         if self._dirty is not None:
             self._dirty.set()

@@ -26,6 +26,7 @@ def checked(keys: Mapping[str, str]) -> dict[str, str]:
 
 def _bindings() -> Iterator[Binding]:
     from ddtune.tui import keys
+    from ddtune.tui.replay import ReplayApp
     from ddtune.tui.screens.base import SubScreen
     from ddtune.tui.screens.dialog import Dialog
     from ddtune.tui.screens.live import LiveScreen
@@ -35,5 +36,5 @@ def _bindings() -> Iterator[Binding]:
     from ddtune.tui.screens.progress import ProgressScreen
 
     screens = (SubScreen, Dialog, LiveScreen, LogScreen, PlanScreen, ProfilesScreen, ProgressScreen)
-    for bindings in (keys.BINDINGS, *(screen.BINDINGS for screen in screens)):
+    for bindings in (keys.BINDINGS, ReplayApp.BINDINGS, *(screen.BINDINGS for screen in screens)):
         yield from (one for _, one in BindingsMap(bindings))

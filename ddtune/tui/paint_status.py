@@ -84,6 +84,11 @@ def _items(view: View) -> list[_Item]:
 
 
 def _lock(view: View) -> _Item:
+    if view.replay is not None:
+        one = view.replay
+        where = f"{words.minutes(one.position_s)} of {words.minutes(one.length_s)}"
+        pace = f"×{one.speed:g}" if one.playing else "paused"
+        return _Item(f"REPLAY {where} {pace}", f"bold {words.NOTE}", 4, f"REPLAY {words.minutes(one.position_s)}")
     if view.unlocked_s is None:
         return _Item("READ-ONLY", "bold", 4, "RO")
     if view.unlocked_s == words.INF:

@@ -56,6 +56,16 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """Where in a recording the moment lies. ``speed`` is how many of its seconds pass in one of ours."""
+
+    position_s: float
+    length_s: float
+    speed: float
+    playing: bool
+
+
+@dataclass(frozen=True)
 class View:
     """``now`` is in monotonic seconds; ``unlocked_s`` is None when locked and infinite when always writable.
 
@@ -70,6 +80,7 @@ class View:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     boottime: float | None = None
     paused: bool = False
+    replay: Replay | None = None
 
     @property
     def link_up(self) -> bool:

@@ -75,6 +75,11 @@ def span(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def minutes(seconds: float) -> str:
+    """A place in a recording, as minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
 def clock(at: float) -> str:
     """Time of day of seconds since the epoch, in the operator's zone."""
     return time.strftime("%H:%M:%S", time.localtime(at))
