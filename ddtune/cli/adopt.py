@@ -143,7 +143,7 @@ def _drill(config: HostConfig, done: Adoption, *, as_json: bool) -> Outcome:
         session = Session(config, worker)
         try:
             worker.submit(session.open()).result()
-            worker.submit(session.plan("restart")).result()
+            worker.submit(session.plan("restart", keep=True)).result()
             outcome = worker.submit(session.run(say)).result()
         finally:
             worker.submit(session.close()).result()

@@ -49,7 +49,7 @@ async def _adopt(host: EmbeddedHost) -> None:
     assert host.descriptor is not None
     unit = host.descriptor.unit
     await host.install(bundle.pyz())
-    build = await host.ask({"proto": 1, "verb": "probe_build", "unit": unit})
+    build = await host.ask({"proto": 1, "verb": "probe_build", "unit": unit, "keep": True})
     profile = store.load_profiles()[PROFILE]
     meta = {
         "axes": dict(profile.axes),

@@ -74,10 +74,23 @@ def _run(
     from ddtune.cli.transact import transact
 
     with reached(name, as_json=as_json) as config:
+        if not dry_run:
+            _require_writable(config, as_json=as_json)
         # The way back is never made hard: a rollback needs no name typed.
         if protect and kind != "rollback" and not dry_run:
             _require_name(config, confirm, as_json=as_json)
         transact(config, name, kind, profile, force=force, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _require_writable(config: HostConfig, *, as_json: bool) -> None:
+    from ddtune.rollout.errors import Refused, require_writable
+
+    try:
+        require_writable(config)
+    except Refused as error:
+        report.fail(
+            error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=config.name, outcome="refused"
+        )
 
 
 def _require_name(config: HostConfig, confirm: str | None, *, as_json: bool) -> None:

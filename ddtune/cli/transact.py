@@ -39,7 +39,7 @@ def transact(
             worker.submit(session.open()).result()
             if kind == "abort":
                 _end(worker.submit(session.abort()).result(), name, as_json=as_json, asked_back=True)
-            plan = worker.submit(session.plan(kind, profile, force=force)).result()
+            plan = worker.submit(session.plan(kind, profile, force=force, keep=not dry_run)).result()
             if dry_run:
                 _show_plan(plan, name, as_json=as_json)
                 return

@@ -54,6 +54,7 @@ class HostConfig:
     ``root`` is a prefix of every path on the host: empty on a real one, a private folder on the embedded one.
     ``known_hosts`` and ``identity`` are files that override what OpenSSH's configuration says.
     ``clock_scale`` is how many of the engine's seconds pass in one of ours: 1 on a real host.
+    ``write``: True opens the dashboard writable, False forbids every change, None is neither.
     """
 
     name: str
@@ -64,7 +65,7 @@ class HostConfig:
     traffic: Literal["open", "held"] = "open"
     protected: bool = False
     confirm_login: Literal["fresh", "same"] = "fresh"
-    write: bool = False
+    write: bool | None = None
     limits: Limits = field(default_factory=Limits)
     port: int | None = None
     user: str | None = None
@@ -75,3 +76,8 @@ class HostConfig:
     simulated: bool = False
     clock_scale: float = 1.0
     nvml_source: Path | None = None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing on this host may be changed by ddtune, whoever asks."""
+        return self.write is False

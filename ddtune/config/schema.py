@@ -53,7 +53,7 @@ class HostFile(BaseModel):
     traffic: Literal["open", "held"] = HostConfig.traffic
     protected: bool = HostConfig.protected
     confirm_login: Literal["fresh", "same"] = HostConfig.confirm_login
-    write: bool = HostConfig.write
+    write: bool | None = HostConfig.write
     limits: LimitsFile = LimitsFile()
     port: Port | None = None
     user: str | None = None

@@ -17,7 +17,8 @@ TEMPLATE = """\
 # traffic = "open"                      # "held": only loopback reaches a trial until its quick gate passed
 # protected = false                     # true: ask for the host's name before a write
 # confirm_login = "fresh"               # "same": for logins that need a touch or a code
-# write = false                         # true: the dashboard opens writable
+# write = true                          # the dashboard opens writable; false: nothing here is ever changed. Left out:
+#                                       # the dashboard opens read-only, and a command that changes something may
 # python = "/usr/bin/python3"           # on the host, 3.9 or newer
 # user = "ops"                          # these four count before what OpenSSH's configuration says
 # port = 22

@@ -28,7 +28,7 @@ MAX_REQUEST = 4 * 1024 * 1024
 # verb: (module, its fields, who answers). A module is read only when its verb is asked for: that costs most of a call.
 VERBS = {
     "hello": ("verbs_host", "NOTHING", "hello"),
-    "probe_build": ("verbs_host", "NOTHING", "probe_build"),
+    "probe_build": ("verbs_host", "PROBE_BUILD", "probe_build"),
     "check_flags": ("verbs_host", "CHECK_FLAGS", "check_flags"),
     "state": ("verbs_read", "STATE", "state"),
     "release": ("verbs_read", "RELEASE", "release"),

@@ -15,7 +15,10 @@ from .paths import PROTO, UnitPaths
 from .unit import SystemctlError
 
 NOTHING: schema.Fields = {}
+# Without ``keep`` nothing is written: who only looks leaves no trace, and waits for the engine again the next time.
+PROBE_BUILD: schema.Fields = {"keep": schema.maybe(schema.flag, False)}
 CHECK_FLAGS: schema.Fields = {
+    **PROBE_BUILD,
     "argv": schema.many(schema.word(), 2000),
     "env_set": schema.maybe(schema.mapping(schema.env_name, schema.word(), 500), {}),
     "env_unset": schema.maybe(schema.many(schema.env_name, 500), []),
@@ -45,7 +48,7 @@ def hello(host: Host, _unit: None, _fields: Mapping[str, Any]) -> Answer:
     }
 
 
-def probe_build(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
+def probe_build(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """The flags and the version of the installed engine; asked anew when interpreter or package have changed."""
     paths = host.paths.unit(unit)
     cache_file = f"{paths.state}/build.json"
@@ -60,8 +63,7 @@ def probe_build(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
         found = build_probe.probe(program["argv"], program["cwd"], env, user, cache)
     except (build_probe.ProbeError, RunError) as error:
         raise RefusalError("unknown", str(error)) from None
-    # Who only looks writes nothing, unless the engine is another one.
-    if os.path.isdir(paths.state) and (cache is None or found["key"] != cache.get("key")):
+    if fields["keep"] and os.path.isdir(paths.state) and (cache is None or found["key"] != cache.get("key")):
         # A cache that cannot be kept costs seconds the next time, nothing else.
         with contextlib.suppress(OSError, store.DiskFull):
             store.write_json(cache_file, found)
@@ -103,7 +105,7 @@ def check_flags(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         build.get("folder"),
         known,
     )
-    if cache != known:
+    if fields["keep"] and cache != known:
         with contextlib.suppress(OSError, store.DiskFull):
             store.write_json(cache_file, cache)
     return found

@@ -21,7 +21,7 @@ from ddtune.profiles.axes import axes_of
 from ddtune.profiles.model import AxisValue, GateSizes, Profile
 from ddtune.profiles.site import recheck
 from ddtune.rollout import privilege, site_dialect
-from ddtune.rollout.errors import Refused
+from ddtune.rollout.errors import Refused, require_writable
 from ddtune.rollout.inplace import judge_in_place
 from ddtune.rollout.install import constants, ensure_installed
 from ddtune.rollout.link import HostLink
@@ -81,6 +81,7 @@ async def adopt(
     Refused (``wrong_output`` and its like when the running service fails the gate), the helper's errors and
     Unreachable.
     """
+    require_writable(config)
     async with connect(target_of(config)) as conn:
         found = await survey(conn, config)
         adopted = list(found.get("adopted") or ())

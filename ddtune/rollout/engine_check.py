@@ -13,7 +13,7 @@ from ddtune.rollout.model import Finding
 FLAG_CHECK_S = 180.0
 
 
-async def ask_engine(link: HostLink, release: Release) -> list[Finding]:
+async def ask_engine(link: HostLink, release: Release, *, keep: bool = False) -> list[Finding]:
     """What the installed engine says against ``release``. Raises Unreachable.
 
     A host that cannot ask (an older helper, a service that is down) says so in a finding that blocks nothing.
@@ -25,6 +25,7 @@ async def ask_engine(link: HostLink, release: Release) -> list[Finding]:
             argv=list(release.argv),
             env_set=dict(release.env_set),
             env_unset=list(release.env_unset),
+            **({"keep": True} if keep else {}),
         )
     except (HelperRefused, HelperFailed) as error:
         answer = {"verdict": "unknown", "text": error.message}

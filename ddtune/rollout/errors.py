@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ddtune.config.model import HostConfig
 from ddtune.engine.model import Evidence
 
 
@@ -22,6 +23,15 @@ class Refused(Exception):  # noqa: N818 (a refusal is an answer)
         super().__init__(message)
         self.cause = cause
         self.message = message
+
+
+def require_writable(config: HostConfig) -> None:
+    """Raises Refused for a host that the configuration calls read-only."""
+    if config.read_only:
+        raise Refused(
+            "read_only",
+            f"{config.name} is read-only: the configuration says write = false, so nothing there is changed.",
+        )
 
 
 class UnknownProfile(Exception):  # noqa: N818 (reads as its pair above)

@@ -19,9 +19,14 @@ from ddtune.rollout.timing import Stopwatch
 from ddtune.rollout.transaction import owner
 from ddtune.rollout.units import adopted_unit
 
+PROBE_S = 180.0
+
 
 async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
-    """Judge an adopted service by its own profile's sizes. Raises EngineGone, Refused, and the helper's errors."""
+    """Judge an adopted service by its own profile's sizes. Raises EngineGone, Refused, and the helper's errors.
+
+    The host remembers the verdict, and on which engine build it was, unless it may only be read.
+    """
     async with HostLink(config, await adopted_unit(config)) as link:
         state = read_state(await link.call("state", limit=1))
         profile = store.load_profiles().get(state.stable.profile or "")
@@ -31,7 +36,8 @@ async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
         )
         bad = report.failed
         text = f"{bad.name}: {bad.reason}" if bad else f"{'the whole' if full else 'the quick'} gate passed"
-        if bad or report.passed:
+        if (bad or report.passed) and not config.read_only:
+            await link.call("probe_build", timeout=PROBE_S, keep=True)
             await link.call("judged", ok=bad is None, text=text, owner=owner())
         return report
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,9 +14,14 @@ from ddtune.host.connection import Connection
 from ddtune.host.errors import Unreachable
 from ddtune.host.helper import Helper
 from ddtune.live.target import target_of
+from ddtune.rollout.errors import require_writable
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 5.0
+READING = frozenset(
+    ("hello", "state", "release", "base", "inspect", "probe_build", "check_flags", "can_adopt", "evidence", "load")
+)
+"""The verbs that write nothing on the host unless they are told to keep what they found."""
 
 
 class HostLink:
@@ -51,7 +56,12 @@ class HostLink:
         await self.close()
 
     async def once(self, verb: str, *, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
-        """One call on the present connection. Raises Unreachable when the link is dead, HelperRefused when refused."""
+        """One call on the present connection.
+
+        Raises Unreachable when the link is dead, HelperRefused when the host says no, Refused for a write on a
+        read-only host.
+        """
+        self._check(verb, fields)
         helper = await self._ensure()
         try:
             return await helper.call(verb, self.unit, timeout=timeout, **fields)
@@ -77,8 +87,13 @@ class HostLink:
 
     async def fresh(self, verb: str, *, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
         """One call over a login of its own: proof that a new login still works."""
+        self._check(verb, fields)
         async with connect(target_of(self.config)) as conn:
             return await self._make_helper(conn).call(verb, self.unit, timeout=timeout, **fields)
+
+    def _check(self, verb: str, fields: Mapping[str, Any]) -> None:
+        if verb not in READING or fields.get("keep"):
+            require_writable(self.config)
 
     def _make_helper(self, conn: Connection) -> Helper:
         return Helper(conn, root=self.config.root, python=self.config.python)

@@ -84,11 +84,16 @@ async def make_plan(
     name: str | None,
     *,
     force: bool,
+    keep: bool,
     snapshot: Snapshot | None,
     stopwatch: Stopwatch,
 ) -> Prepared:
-    """Read the host and say what ``kind`` (switch, restart or rollback) would do."""
+    """Read the host and say what ``kind`` (switch, restart or rollback) would do.
+
+    With ``keep`` the host remembers what its engine was asked; without it nothing is written there.
+    """
     config = link.config
+    kept = {"keep": True} if keep else {}
     known = store.load_profiles()
     asked = find_profile(name, known) if name is not None else None
     state = read_state(await link.call("state", limit=200))
@@ -100,7 +105,7 @@ async def make_plan(
         asyncio.to_thread(sandbox.probe),
     )
     with stopwatch.excluded():
-        build = Build.of(state, await link.call("probe_build", timeout=FLAG_CHECK_S))
+        build = Build.of(state, await link.call("probe_build", timeout=FLAG_CHECK_S, **kept))
     target, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
     running = bool(inspected.get("pid"))
     same = stable is not None and preflight.same_in_effect(target, stable, inspected.get("env") or {})
@@ -115,7 +120,7 @@ async def make_plan(
     ]
     if kind == "switch" and running and not same and preflight.first_blocking(findings) is None:
         with stopwatch.excluded():
-            findings += await ask_engine(link, target)
+            findings += await ask_engine(link, target, keep=keep)
     isolation, why_not = found.isolation, found.reason
     speculative = {**build.axes(target), **profile.axes}.get("algorithm", "none") != "none"
     stable_axes = state.meta_of(state.stable.release).get("axes") or {}

@@ -9,7 +9,7 @@ from ddtune.config.model import HostConfig
 from ddtune.live.hub import Hub
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.worker import Worker
-from ddtune.rollout.errors import Refused
+from ddtune.rollout.errors import Refused, require_writable
 from ddtune.rollout.feed import Feed
 from ddtune.rollout.link import HostLink
 from ddtune.rollout.model import Outcome, Plan, Progress
@@ -76,17 +76,27 @@ class Session:
         """What the host says of itself."""
         return read_state(await self.link.call("state", limit=limit))
 
-    async def plan(self, kind: str, profile: str | None = None, *, force: bool = False) -> Plan:
-        """Read the host and say what would happen. Raises UnknownProfile, Refused and the helper's errors."""
+    async def plan(self, kind: str, profile: str | None = None, *, force: bool = False, keep: bool = False) -> Plan:
+        """Read the host and say what would happen. Raises UnknownProfile, Refused and the helper's errors.
+
+        With ``keep`` the host remembers what its engine was asked; without it nothing is written there.
+        """
         self._stopwatch = Stopwatch()
         with self._stopwatch.phase("preflight"):
             self._prepared = await make_plan(
-                self.link, kind, profile, force=force, snapshot=self._feed.snapshot, stopwatch=self._stopwatch
+                self.link,
+                kind,
+                profile,
+                force=force,
+                keep=keep,
+                snapshot=self._feed.snapshot,
+                stopwatch=self._stopwatch,
             )
         return self._prepared.plan
 
     async def run(self, progress: Callable[[Progress], None]) -> Outcome:
-        """Carry out what was planned."""
+        """Carry out what was planned. Raises Refused for a host that may only be read."""
+        require_writable(self.config)
         prepared = self._prepared
         assert prepared is not None, "plan() comes first"
         refused = prepared.plan.refused
@@ -117,6 +127,7 @@ class Session:
 
     async def abort(self) -> Outcome:
         """Abort whatever transaction the host runs and wait until it is over."""
+        require_writable(self.config)
         state = await self.state()
         if state.busy is None:
             raise Refused("unknown", f"No transaction runs on {self.config.name}: there is nothing to abort.")

@@ -9,7 +9,7 @@ from ddtune.host.connect import connect
 from ddtune.host.helper import Helper
 from ddtune.live.target import target_of
 from ddtune.rollout import privilege
-from ddtune.rollout.errors import Refused
+from ddtune.rollout.errors import Refused, require_writable
 from ddtune.rollout.install import constants
 from ddtune.rollout.survey import survey
 from ddtune.rollout.transaction import owner
@@ -21,6 +21,7 @@ NO_UNIT = "ddtune-none.service"
 
 async def unadopt(config: HostConfig) -> dict[str, Any]:
     """The helper's answer. Raises Ambiguous, Refused, the helper's errors and Unreachable."""
+    require_writable(config)
     async with connect(target_of(config)) as conn:
         found = await survey(conn, config)
         traces = sorted({*(found.get("adopted") or ()), *(found.get("drop_ins") or ())})

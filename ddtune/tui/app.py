@@ -141,7 +141,7 @@ class DdtuneApp(App[None]):
         if action in self.WRITES:
             return allowed(view)
         if action == "unlock":
-            return not view.writable
+            return not view.writable and not self.desk.config.read_only
         if action == "run":
             return view.run is not None
         return super().check_action(action, parameters)

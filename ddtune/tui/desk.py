@@ -54,7 +54,7 @@ class Desk:
     ) -> None:
         self.config = config
         self._clock, self._wall = clock, wall
-        self._unlocked_until = float("inf") if write else 0.0
+        self._unlocked_until = float("inf") if (write or config.write) and not config.read_only else 0.0
         self._worker = Worker()
         self._hub = Hub(config, self._worker)
         self._session: Session | None = None
@@ -104,8 +104,14 @@ class Desk:
         return self._run is not None and self._run.active
 
     def unlock(self) -> None:
-        """Allow changes for a while."""
+        """Allow changes for a while, on a host that may be changed at all."""
+        if self.config.read_only:
+            return
         self._unlocked_until = max(self._unlocked_until, self._clock() + UNLOCK_S)
+
+    @property
+    def _writable(self) -> bool:
+        return self._unlocked_until > self._clock()
 
     def retry(self) -> None:
         """Try a lost link at once."""
@@ -124,7 +130,8 @@ class Desk:
 
         async def read(session: Session) -> tuple[catalogue.Entry, ...]:
             state = await session.state(limit=200)
-            build = Build.of(state, await session.link.call("probe_build", timeout=BUILD_S))
+            kept = {"keep": True} if self._writable else {}
+            build = Build.of(state, await session.link.call("probe_build", timeout=BUILD_S, **kept))
             return catalogue.entries(self.profiles, state, build, self._wall())
 
         return self._ask(read)
@@ -174,14 +181,14 @@ class Desk:
                 return
 
     async def _roll_back(self, session: Session) -> Outcome:
-        self._planned = plan = await session.plan("rollback")
+        self._planned = plan = await session.plan("rollback", keep=True)
         self._moved(plan=plan)
         return await session.run(self._progressed)
 
     async def _make_plan(self, session: Session, kind: str, profile: str | None, *, force: bool) -> Plan:
         if self.running:
             raise DeskError("A change is under way here; it has to end before another is planned.")
-        self._planned = plan = await session.plan(kind, profile, force=force)
+        self._planned = plan = await session.plan(kind, profile, force=force, keep=self._writable)
         return plan
 
     def _begin(self, kind: str, plan: Plan | None, what: Callable[[Session], Awaitable[Outcome]]) -> None:

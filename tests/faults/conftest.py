@@ -1,11 +1,16 @@
-"""Runs the fast scenarios, or all with ``--faults`` or by name, and writes the table of a whole run."""
+"""Runs the fast scenarios, or all with ``--faults`` or by name, and writes the table of a whole run.
+
+With pytest-xdist each worker hands its rows over when it ends, and the controller writes the table.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,9 +68,29 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker's part of the table; one that was lost leaves its scenarios without a row."""
+    said = getattr(node, "workeroutput", {}).get("faults")
+    if said is None:
+        return
+    stash = node.config.stash
+    stash[PARTS].update((int(number), parts) for number, parts in said["parts"].items())
+    for text in said["rows"]:
+        row = Row(**text)
+        if (known := stash[ROWS].setdefault(row.number, row)) is not row:
+            known.join(row)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     found = config.stash[ROWS]
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["faults"] = {
+            "rows": [asdict(row) for row in found.values()],
+            "parts": {str(number): parts for number, parts in config.stash[PARTS].items()},
+        }
+        return
     if not found or not config.getoption("--faults", False):
         return
     build = config.rootpath / "build"

@@ -17,7 +17,8 @@ new login after the fault: the main process's argv, the release that `stable` na
 are real.
 
 `real`: the fault befalls real processes, files, sockets or boots. `injected`: what the host reads is replaced (kernel
-log, wall clock), or a freezer stands in for a suspend or a D state. `sim`: the simulated engine itself misbehaves.
+log, wall clock), or something stands in for it: a freezer for a suspend, for a D state a tracer that holds a process at
+its exit, so that it outlives SIGKILL. `sim`: the simulated engine itself misbehaves.
 The engine is simulated in all of them. Seconds to stable: from the fault to stable answering again.
 
 | n | scenario | required | seen | ok or not ok | seconds to stable | real, injected or sim |
@@ -47,6 +48,16 @@ class Row:
     def took(self, seconds: float) -> None:
         """Keep the longest time to stable of the scenario's parts."""
         self.seconds = max(seconds, self.seconds or 0.0)
+
+    def join(self, other: Row) -> None:
+        """Add what other tests of the same scenario did."""
+        for text in other.seen:
+            self.note(text)
+        if other.seconds is not None:
+            self.took(other.seconds)
+        verdicts = [ok for ok in (self.ok, other.ok) if ok is not None]
+        self.ok = all(verdicts) if verdicts else None
+        self.parts += other.parts
 
     def line(self) -> str:
         scenario, required = GOLD[self.number]

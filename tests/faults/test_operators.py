@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.guest import wait_until
-from tests.e2e.onhost import CANARY
+from tests.e2e.onhost import CANARY, STATE
 from tests.e2e.operator import write_config
 from tests.faults.rows import Row
-from tests.faults.site import HOST, LIMITS, STABLE, UNIT, Site
+from tests.faults.site import GOOD, HOST, LIMITS, STABLE, UNIT, Site
 from tests.faults.terminal import dashboard
 
 pytestmark = pytest.mark.timeout(300)
@@ -165,24 +165,47 @@ def test_38_host_keys(site: Site, row: Row) -> None:
     assert site.operator.run("status", HOST).code == 0
 
 
+LOOKS = (
+    ("status",),
+    ("history",),
+    ("doctor",),
+    ("profiles", "list", "--host"),
+    ("profiles", "check", "--host"),
+    ("switch", GOOD, "--dry-run"),
+    ("gate", "--quick"),
+)
+CHANGES = (("switch", GOOD, "--yes"), ("restart", "--yes"), ("rollback", "--yes"), ("abort",), ("adopt",), ("unadopt",))
+
+
 @pytest.mark.slow
 def test_42_read_only_writes_nothing(site: Site, row: Row, request: pytest.FixtureRequest) -> None:
-    """Every file of the host that changes while a viewer looks; what the engine's build is was asked for before."""
+    """Every file of the host that is written, made or removed while a viewer looks, from the very first look on."""
+    site.guest.ssh(["sh", "-c", f"rm -f {STATE}/build.json {STATE}/flag-checks.json"])
     write_config(site.guest, site.operator.folder, LIMITS, write=False)
     request.addfinalizer(lambda: write_config(site.guest, site.operator.folder, LIMITS))
-    site.operator.run("doctor", HOST)
+    before = site.invocation()
     stamp = site.stamp()
-    for args in (("status", HOST), ("history", HOST), ("doctor", HOST)):
-        answer = site.operator.run(*args)
+    for look, *args in LOOKS:
+        answer = site.operator.run(look, *((*args, HOST) if args[-1:] == ["--host"] else (HOST, *args)))
+        assert answer.code in (0, 9), (look, answer)
         assert "Traceback" not in answer.err, answer
-    with dashboard(site) as terminal:
+    for change, *args in CHANGES:
+        answer = site.operator.run(change, HOST, *args, "--json")
+        assert (answer.code, answer.json["error"]["cause"]) == (7, "read_only"), (change, answer)
+    with dashboard(site, "--write") as terminal:
         terminal.until(b"b8-nvls")
+        terminal.until(b"READ-ONLY")
+        terminal.press("p")
+        terminal.until(b"t7")
         terminal.press("q")
         terminal.read(1)
-    wait_until("nothing of it is left on the host", lambda: not site.collectors(), 45)
+    wait_until("nothing of it is left on the host", lambda: not site.collectors() and not site.programs(), 45)
     changed = site.changed(stamp)
     assert changed == [], changed
-    row.note("0 files changed by status, history, doctor and dashboard")
+    assert site.invocation() == before
+    row.note(
+        f"0 files changed by {len(LOOKS)} commands that look and by the dashboard; {len(CHANGES)} others refused (7)"
+    )
 
 
 ESCAPES = (

@@ -15,6 +15,7 @@ from tests.e2e.onhost import STATE
 from tests.faults.rows import Row
 from tests.faults.site import STABLE, UNIT, Site
 from tests.faults.test_engine import main_process, members, quarantined
+from tests.faults.tracer import held
 
 pytestmark = pytest.mark.timeout(300)
 CGROUP = f"/sys/fs/cgroup/system.slice/{UNIT}/cgroup.procs"
@@ -29,7 +30,6 @@ while True:
         time.sleep(0.02)
 time.sleep(300)
 """
-FREEZER = Path("/sys/fs/cgroup/freezer")
 KMSG = "/run/ddtune-test-kmsg"
 JOURNALCTL = f"""#!/bin/sh
 # Kernel lines come from a file of the test's, new ones only; all else is the real journal.
@@ -102,31 +102,21 @@ def _said_first(site: Site, state: str) -> None:
 @pytest.mark.slow
 @pytest.mark.injected
 def test_32_process_survives_sigkill(own_site: Site, row: Row) -> None:
-    """A frozen rank: in uninterruptible sleep, it hears no signal."""
     site = own_site
-    if not (FREEZER / "cgroup.procs").exists():
-        pytest.skip("no freezer is mounted here")
     op = site.trial(lease_s=200)
-    frozen = FREEZER / site.guest.name
-    frozen.mkdir()
     victim = next(pid for pid, argv in members(site).items() if argv[0].endswith("TP5"))
-    try:
-        (frozen / "cgroup.procs").write_text(str(victim))
-        (frozen / "freezer.state").write_text("FROZEN")
-        wait_until("it sleeps", lambda: " D " in Path(f"/proc/{victim}/stat").read_text(), 10)
+    with held(victim):
         site.host.ok("fail", op=op, cause="slow")
         txn = site.settled(op, 150)
         starts = [text for _, text in site.journal() if text.startswith("Started ")]
         assert (txn["state"], txn["cause"]) == ("HOST_ACTION_REQUIRED", "residue"), txn
-        assert "restart the host" in txn["action"]
+        assert "cannot be ended: restart the host" in txn["action"]
+        assert Path(f"/proc/{victim}").exists()
         assert not quarantined(site, txn["candidate"])
         row.note(txn["action"])
         _said_first(site, "HOST_ACTION_REQUIRED")
         assert len(starts) == len([text for _, text in site.journal() if text.startswith("Started ")])
-    finally:
-        (frozen / "freezer.state").write_text("THAWED")
-        wait_until("it is gone", lambda: not (frozen / "cgroup.procs").read_text().strip(), 20)
-        frozen.rmdir()
+        assert site.show_down()
 
 
 def _kernel(site: Site, text: str) -> None:

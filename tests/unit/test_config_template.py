@@ -12,7 +12,7 @@ from ddtune.config.template import TEMPLATE, write_template
 
 UNMARKED = re.sub(r"^# (?=\[|\w+ =)", "", TEMPLATE, flags=re.MULTILINE)
 # What stands in the template as an example, because the value when left out is none.
-EXAMPLES = {"ssh", "unit", "api_key_file", "user", "port", "identity", "known_hosts", "limits", "name"}
+EXAMPLES = {"ssh", "unit", "write", "api_key_file", "user", "port", "identity", "known_hosts", "limits", "name"}
 
 
 def test_it_begins_without_a_host(tmp_path: Path) -> None:

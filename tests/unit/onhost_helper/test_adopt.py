@@ -239,7 +239,10 @@ def test_unadopting_says_when_the_next_start_runs_something_else(host: Host) -> 
 
 def test_the_build_is_asked_for_once(host: Host) -> None:
     host.adopted("--api-key", "k")
-    first = host.ok("probe_build")
+    looked = host.ok("probe_build")
+    assert not list(host.root.rglob("build.json")), "who only looks writes nothing"
+    first = host.ok("probe_build", keep=True)
+    assert {**first, "seconds": 0.0} == {**looked, "seconds": 0.0}
     assert first["flags"] == ["--admin-api-key", "--api-key", "--help", "--key", "--port",
                               "--speculative-ddtree-budget", "--tp-size"]  # fmt: skip
     assert first["version"] == "0.5.23"
