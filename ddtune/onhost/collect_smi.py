@@ -1,4 +1,4 @@
-"""GPU readings from one ``nvidia-smi`` that is kept open, where NVML cannot be loaded."""
+"""GPU readings from one ``nvidia-smi`` query that is kept open, where NVML cannot be loaded; GPM's from ``dmon``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from typing import Any, Optional
+
+from .collect_dmon import Dmon
 
 # What a value is called, by the names that nvidia-smi has had for it; the first one that it knows is used.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -95,6 +97,7 @@ class Smi:
         self._tick_s = tick_s
         self._bad: set[str] = set()
         self._start()
+        self._dmon: Optional[Dmon] = None
 
     def _start(self) -> None:
         chosen = {key: next((name for name in names if name not in self._bad), None) for key, names in FIELDS.items()}
@@ -121,6 +124,9 @@ class Smi:
             self._said = [row for row in (*self._said, *rows) if row.strip() and not parse_row(row, self._keys)]
             self._said = self._said[-_SAID_KEPT:]
             if readings:
+                # Not before the first answer: a dmon beside a query that hangs would hang as well.
+                self._dmon = self._dmon or Dmon(self._program)
+                self._dmon.merge(readings)
                 return readings
             if ended and not self._without_bad_fields():
                 said = "; ".join(self._said)
@@ -155,6 +161,8 @@ class Smi:
     def close(self) -> None:
         # SIGKILL would leave the driver with a client that it must clean up after.
         self._process.terminate()
+        if self._dmon is not None:
+            self._dmon.close()
 
 
 def _lost(address: str) -> Reading:

@@ -213,7 +213,8 @@ def test_nvidia_smi_stands_in_for_nvml(tmp_path: Path, monkeypatch: pytest.Monke
     row = "GPU-x, 00000000:1B:00.0, NVIDIA B300, [N/A], 1100.00, 97, 100, 200, 40, 1900, 0x0000000000000004, 10.3"
     row += ", [N/A], None"
     smi = tmp_path / "nvidia-smi"
-    smi.write_text(f"#!/bin/sh\nwhile :; do echo '0, {row}'; echo '1, {row}'; sleep 0.3; done\n")
+    rows = f"echo '0, {row}'; echo '1, {row}'; sleep 0.3"
+    smi.write_text(f"#!/bin/sh\n[ $1 != dmon ] || exit 1\nwhile :; do {rows}; done\n")
     smi.chmod(0o755)
     with box(tmp_path) as made, running(made.config(), nvml=None) as collector:
         line = collector.until(_of("gpus"))

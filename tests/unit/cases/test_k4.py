@@ -28,9 +28,9 @@ _VALUES = {
 
 
 def smi(folder: Path, body: str) -> None:
-    """An ``nvidia-smi`` in front of the search path; ``$fields`` holds the fields that were asked for."""
+    """An ``nvidia-smi`` without GPM in front of the search path; ``$fields`` holds the fields that were asked for."""
     program = folder / "nvidia-smi"
-    start = '#!/bin/bash\nfields=$(sed -e "s/.*--query-gpu=//" -e "s/ .*//" <<< "$*")\n'
+    start = '#!/bin/bash\n[[ $1 != dmon ]] || exit 1\nfields=$(sed -e "s/.*--query-gpu=//" -e "s/ .*//" <<< "$*")\n'
     program.write_text(f"{start}echo x >> {folder}/started\n{body}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
