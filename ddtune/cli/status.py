@@ -14,7 +14,7 @@ from ddtune.cli.live import read_once
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def status(host: str, as_json: bool) -> None:
     """One reading of everything on HOST: GPUs, service, transaction, incidents."""
-    from ddtune.cli.text import status_text
+    from ddtune.cli.status_text import status_text
     from ddtune.live.status import status_json
 
     with reached(host, as_json=as_json) as config:

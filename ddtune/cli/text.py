@@ -1,9 +1,8 @@
-"""Plain text for people: one reading, one plan, one outcome, one history."""
+"""Plain text for people: one plan, its progress, one outcome."""
 
 from __future__ import annotations
 
 from ddtune.cli.report import clean
-from ddtune.live.snapshot import Snapshot
 from ddtune.rollout.model import Outcome, Plan, Progress
 
 NONE = "—"
@@ -17,57 +16,6 @@ def number(value: float | None, digits: int = 0, unit: str = "") -> str:
 def word(value: str | None) -> str:
     """A word from the host made safe, or a dash."""
     return NONE if value is None else clean(value)
-
-
-def status_text(snapshot: Snapshot) -> str:
-    """One reading, a screen's height."""
-    service = snapshot.service
-    marks = "  (simulated)" if snapshot.simulated else ""
-    lines = [
-        *_loud(snapshot),
-        f"{clean(snapshot.host)}  link {number(snapshot.link.rtt_ms, 0, ' ms')}{marks}",
-        f"{word(service.unit)}  {word(service.state)}  {service.health}  profile {word(service.profile)} "
-        f"({word(service.standing)})  last proof {number(service.last_proof_s, 0, ' s ago')}",
-        *_launcher(snapshot),
-        f"tok/s {number(service.tokens_per_s)}  accept length {number(service.accept_length, 2)}  "
-        f"running {number(service.running)}  queued {number(service.queued)}",
-        "",
-        " #  power W / limit   util %  memory GiB  °C",
-    ]
-    for gpu in snapshot.gpus:
-        memory = None if gpu.memory_used_mib is None else gpu.memory_used_mib / 1024
-        lines.append(
-            f"{gpu.index:2}  {number(gpu.power_w):>7} / {number(gpu.power_limit_w):<6} {number(gpu.util):>6}  "
-            f"{number(memory, 1):>10}  {number(gpu.temperature_c):>3}" + ("  LOST" if gpu.lost else "")
-        )
-    lines += [f"note: {clean(note)}" for note in snapshot.notes]
-    lines += [
-        f"incident: {incident.cause}"
-        + (f" ({word(incident.rank)})" if incident.rank else "")
-        + (f": {clean(incident.evidence[0].text)}" if incident.evidence else "")
-        for incident in snapshot.incidents
-    ]
-    if snapshot.txn is not None:
-        cause = f" ({word(str(snapshot.txn['cause']))})" if snapshot.txn.get("cause") else ""
-        lines.append(f"transaction {word(snapshot.txn.get('op'))}: {word(snapshot.txn.get('state'))}{cause}")
-    return "\n".join(lines)
-
-
-def _launcher(snapshot: Snapshot) -> list[str]:
-    """What is not proven yet of a service that was adopted while it ran."""
-    if snapshot.service.launched is not False:
-        return []
-    now = f"`ddtune adopt {clean(snapshot.host)} --drill now` restarts it at once, gated"
-    return [f"launcher unproven until the next restart: this start did not go through it; {now}"]
-
-
-def _loud(snapshot: Snapshot) -> list[str]:
-    """What nobody may overlook: a person has to act."""
-    txn = snapshot.txn or {}
-    if txn.get("state") not in ("ROLLBACK_FAILED", "HOST_ACTION_REQUIRED"):
-        return []
-    what = txn.get("action") or "stable does not serve after the rollback and the service was stopped: start it by hand"
-    return [f"{txn['state']} ({word(txn.get('cause'))}): {clean(str(what))}"]
 
 
 def plan_text(plan: Plan) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ddtune.engine.model import LogLine
 from ddtune.live.snapshot import Snapshot
 
 PROTO = 1
+LOG_TOLD = 20
 _SERVICE = (
     *("unit", "state", "sub_state", "health", "last_proof_s", "profile", "release", "standing", "stable_profile"),
     *("accept_length", "tokens_per_s", "running", "queued", "max_running", "kv_usage", "cache_hit"),
@@ -17,8 +20,11 @@ _SERVICE = (
 )
 
 
+_LOG = ("at", "source", "rank", "severity", "text", "fatal", "count", "folded")
+
+
 def status_json(one: Snapshot) -> dict[str, Any]:
-    """The snapshot without its log. What is not available is null."""
+    """The snapshot, with the warnings and errors of its log alone. What is not available is null."""
     service = asdict(one.service)
     return {
         "proto": PROTO,
@@ -37,4 +43,10 @@ def status_json(one: Snapshot) -> dict[str, Any]:
         "alarms": [asdict(alarm) for alarm in one.alarms],
         "unreadable": list(one.unreadable),
         "xids": None if one.xids is None else [asdict(event) for event in one.xids],
+        "log": [{name: getattr(line, name) for name in _LOG} for line in told(one.log)],
     }
+
+
+def told(log: Sequence[LogLine], most: int = LOG_TOLD) -> list[LogLine]:
+    """The newest lines that are more than information, oldest first."""
+    return [line for line in log if line.severity != "info" or line.fatal is not None][-most:]
