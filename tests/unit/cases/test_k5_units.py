@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ddtune.onhost import canary, gpu_memory, holders, residue, store
+from ddtune.onhost import canary, exec_lint, gpu_memory, holders, residue, store
 from ddtune.onhost import txn as t
+from ddtune.onhost.adopt_checks import filled_in
+from ddtune.onhost.env_file import parse
 from ddtune.onhost.paths import Install, Paths
-from ddtune.profiles.env_file import environment_file
 from ddtune.profiles.model import Base, Profile
 from ddtune.profiles.resolve import resolve
-from ddtune.profiles.unit_env import expand, lint_command
 from tests.unit.cases.given import Given
 from tests.unit.onhost_guard.fake import Bench
 from tests.unit.test_profiles_resolve import DDTREE
@@ -29,13 +29,13 @@ def test_k5_08(given: Given) -> None:
         '{"enable_multithread_load": true}' if not given.sibling else f'{{"threads": [{given.number(4)}, "a b"]}}'
     )
     args = f"--model-loader-extra-config {json_text} --served-model-name a"
-    env = environment_file(f"SGL_ARGS='{args}'\n")
+    env = parse(f"SGL_ARGS='{args}'\n")
     assert env == {"SGL_ARGS": args}
-    got = expand(["$SGL_ARGS"], env)
-    assert json_text not in got
-    assert '"' not in "".join(got)
-    (remark,) = lint_command(f"{ENGINE} $SGL_ARGS", env)
-    assert "does not reach the engine whole" in remark.text
+    got = filled_in("$SGL_ARGS", env)
+    assert got.startswith("--model-loader-extra-config {")
+    assert '"' not in got
+    (remark,) = exec_lint.lint(f"{ENGINE} $SGL_ARGS", env)
+    assert "does not reach the engine whole" in remark
     running = Base((*ENGINE.split(), "--model-loader-extra-config", json_text, "--served-model-name", "a"), "/")
     release = resolve(running, Profile("p", {"budget": given.number(16), "graphs": False}), DDTREE)
     assert release.argv[: len(running.argv)] == running.argv
@@ -46,11 +46,10 @@ def test_k5_09(given: Given) -> None:
     size, port = str(given.number(8)), str(given.number(30000))
     name = "ARGS" if not given.sibling else "SGLANG_FLAGS"
     env = {name: f"--tp-size {size} --port {port}"}
-    assert expand([f"${name}"], env) == ["--tp-size", size, "--port", port]
-    assert expand([f"${{{name}}}"], env) == [env[name]]
-    (remark,) = lint_command(f"{ENGINE} ${{{name}}}", env)
-    assert f"as one argument, though it holds several (--tp-size, --port): write ${name}" in remark.text
-    assert not lint_command(f"{ENGINE} ${name}", env)
+    (remark,) = exec_lint.lint(f"{ENGINE} ${{{name}}}", env)
+    assert f"as one argument, though it holds several (--tp-size, --port): write ${name}" in remark
+    assert not exec_lint.lint(f"{ENGINE} ${name}", env)
+    assert filled_in(f"${name}", env) == env[name]
 
 
 def test_k5_11(given: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
