@@ -15,6 +15,7 @@ COMMANDS = {
     "rollback": ("ddtune.cli.switch", "Back to the stable profile now."),
     "abort": ("ddtune.cli.switch", "Stop the running transaction; the host goes back to stable."),
     "gate": ("ddtune.cli.gate", "Judge the running service."),
+    "canary": ("ddtune.cli.canary", "Check tree attention under CUDA graphs beside the service."),
     "history": ("ddtune.cli.history", "What happened on a host and why."),
     "evidence": ("ddtune.cli.evidence", "A redacted tar of one operation, for a ticket."),
     "record": ("ddtune.cli.record", "Record what the dashboard sees of a host into a file."),

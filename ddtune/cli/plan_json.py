@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from ddtune.rollout.model import Plan
@@ -34,4 +35,5 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "gate": list(plan.gate),
         "not_planned": dict(plan.not_planned),
         "traffic": plan.traffic,
+        "canary": None if plan.canary is None else asdict(plan.canary),
     }

@@ -28,6 +28,7 @@ def plan_text(plan: Plan) -> str:
         *(f"  {clean(change)}" for change in plan.changes or ("nothing; the same release again",)),
     ]
     lines += [f"{'refused' if finding.blocks else 'note'}: {clean(finding.text)}" for finding in plan.findings]
+    lines += [canary_text(plan)] if plan.canary is not None else []
     lines += [
         f"requests: {number(plan.running)} running, {number(plan.queued)} queued; drained for {plan.drain_s:.0f} s, "
         "then cut",
@@ -40,6 +41,21 @@ def plan_text(plan: Plan) -> str:
         f"{plan.confirm_deadline_s:.0f} s at the latest",
     ]
     return "\n".join(lines)
+
+
+def canary_text(plan: Plan) -> str:
+    """What the graph canary said of the plan's budget, or how to ask it."""
+    assert plan.canary is not None
+    if plan.canary.verdict is None:
+        return f"graph canary: not asked at budget {plan.canary.budget}; {canary_command(plan)} does, without a restart"
+    verdict = plan.canary.verdict.replace("_", " ")
+    return f"graph canary at budget {plan.canary.budget}: {word(verdict)} ({clean(plan.canary.reason)})"
+
+
+def canary_command(plan: Plan) -> str:
+    """What to type for it."""
+    budget = plan.canary.budget if plan.canary else ""
+    return f"`ddtune canary {clean(plan.host)} --budgets {budget}`"
 
 
 def progress_text(step: Progress) -> str:

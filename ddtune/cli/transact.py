@@ -45,6 +45,10 @@ def transact(
                 return
             if plan.refused is None and not yes:
                 _ask(plan, as_json=as_json)
+                if _wants_canary(plan):
+                    _run_canary(plan, config, worker)
+                if not click.confirm("Go on?", default=False):
+                    raise SystemExit(report.INTERRUPTED)
             outcome = _follow(worker.submit(session.run(_Printer(as_json).put)), session, worker)
             _end(outcome, name, as_json=as_json, asked_back=kind == "rollback")
         except UnknownProfile as error:
@@ -127,8 +131,29 @@ def _ask(plan: Plan, *, as_json: bool) -> None:
             host=plan.host,
         )
     click.echo(plan_text(plan))
-    if not click.confirm("Go on?", default=False):
-        raise SystemExit(report.INTERRUPTED)
+
+
+def _wants_canary(plan: Plan) -> bool:
+    if plan.canary is None or plan.canary.verdict is not None:
+        return False
+    return click.confirm("Ask the graph canary first? It restarts nothing and takes half a minute.", default=False)
+
+
+def _run_canary(plan: Plan, config: HostConfig, worker: Worker) -> None:
+    """Asks it about the plan's budget; what it says stands above the question whether to go on."""
+    from ddtune.cli.canary import canary_text
+    from ddtune.rollout.graph_canary import BATCHES, run_canary
+
+    assert plan.canary is not None
+    try:
+        done = worker.submit(run_canary(config, [plan.canary.budget], BATCHES)).result()
+    except (Refused, HelperRefused, HelperFailed, Unreachable) as error:
+        click.echo(f"The canary could not be asked: {report.clean(error.message)}")
+        return
+    refused = done.report.refused
+    click.echo(
+        f"No room for the canary: {refused}." if refused else canary_text(done, plan.host, simulated=plan.simulated)
+    )
 
 
 def _end(outcome: Outcome, name: str, *, as_json: bool, asked_back: bool) -> None:

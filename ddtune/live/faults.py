@@ -11,6 +11,7 @@ from ddtune.engine.model import Evidence, Incident, LogLine
 from ddtune.gpu.reading import by_pci
 from ddtune.gpu.xid import GONE, XidEvent
 from ddtune.live.state import State
+from ddtune.onhost.canary_mark import charged
 
 NEAR_S = 60.0
 _OURS = ("python", "sglang", "pt_main")
@@ -31,7 +32,11 @@ def fault(state: State) -> Incident | None:
         return _of_hardware(hardware, found, gpus)
     if found is not None:
         return found
-    blamed = next((one for one in events if one.blames == "profile" and _ours(one, lines)), None)
+    mark = (state.ddtune or {}).get("canary")
+    blamed = next(
+        (one for one in events if one.blames == "profile" and _ours(one, lines) and not charged(mark, one.at, one.pid)),
+        None,
+    )
     return None if blamed is None or began is None else _of_profile(blamed, gpus, state)
 
 

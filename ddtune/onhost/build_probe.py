@@ -16,7 +16,7 @@ HELP_LIMIT_S = 120.0
 _PACKAGE_LIMIT_S = 20.0
 
 # Of systemd's own making: a process that we start is not the service.
-_SERVICE_ONLY = (
+SERVICE_ONLY = (
     "INVOCATION_ID",
     "JOURNAL_STREAM",
     "NOTIFY_SOCKET",
@@ -105,7 +105,7 @@ def probe(
 
 def blindfolded(env: Mapping[str, str]) -> dict[str, str]:
     """The service's environment for a program of ours: not the service itself, and with no GPU in sight."""
-    kept = {name: value for name, value in env.items() if name not in _SERVICE_ONLY}
+    kept = {name: value for name, value in env.items() if name not in SERVICE_ONLY}
     return {**kept, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 

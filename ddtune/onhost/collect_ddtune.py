@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from . import clock, releases
+from . import canary_mark, clock, releases
 from .paths import UnitPaths
 from .store import read_json
 
@@ -43,6 +43,7 @@ class Ddtune:
             "history": releases.history(paths, _HISTORY),
             "quarantine": releases.quarantine_names(paths),
             "launched": self._launched(invocation) if site is not None and argv else None,
+            "canary": canary_mark.read(paths),
         }
 
     def _launched(self, invocation: str) -> Optional[bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import re
 import time
@@ -12,6 +11,7 @@ from typing import Any, Optional
 
 from .as_user import RunError, run_as
 from .build_probe import blindfolded, last_json, package_key, program_length
+from .in_engine import source
 
 LIMIT_S = 120.0
 PROGRAM = "ddtune.inengine.check_flags"
@@ -39,7 +39,7 @@ def check(
     answers void. ``answer`` is ``{"verdict", "stage", "text", "seconds"}``: ``accepted``; ``refused`` with the
     ``stage`` and the engine's own words; or ``unknown`` with the reason in ``text``.
     """
-    program = source()
+    program = source(PROGRAM)
     length, other = program_length(running), program_length(argv)
     if length is None or other is None or program is None:
         return _unknown("the service does not run sglang.launch_server or sglang serve"), dict(cache)
@@ -82,13 +82,6 @@ def judged(said: Mapping[str, Any], status: int, err: bytes, seconds: float) -> 
     if stage == "resolve" and said.get("gpu_hidden") and _OF_THE_GPU.search(text):
         return _unknown(f"with no GPU in sight it says: {text}", seconds)
     return _answer("refused", stage, text, seconds)
-
-
-def source() -> str | None:
-    """The text of the program, from wherever this one was loaded."""
-    spec = importlib.util.find_spec(PROGRAM)
-    get = getattr(spec and spec.loader, "get_source", None)
-    return get(PROGRAM) if get else None
 
 
 def _unknown(text: str, seconds: float = 0.0) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import suppress
 
-from . import alive, clock, envelope_entry, residue, restore, store, watch_unit
+from . import alive, canary_mark, clock, envelope_entry, residue, restore, store, watch_unit
 from .hand import Hand, remembered
 from .paths import Install, Paths, load_install
 from .txn import COMMITTING, LIVE, TRYING, Ended, Fail, Tick, Txn, TxnError, expired
@@ -133,7 +133,8 @@ class Guard:
         for entry, match in self.hand.lines(limit_s):
             # Read again: a start may have been chosen since.
             txn = self.hand.load()
-            if txn is None or txn.settled or not watch_unit.concerns(txn, entry, match):
+            mark = canary_mark.read(self.hand.paths) if entry.source == "kernel" else None
+            if txn is None or txn.settled or not watch_unit.concerns(txn, entry, match, mark):
                 continue
             self.hand.decide(match)
             decided = True

@@ -49,6 +49,7 @@ VERBS = {
     "abort": ("verbs_txn", "ABORT", "abort"),
     "settle": ("verbs_txn", "SETTLE", "settle"),
     "load": ("verbs_load", "LOAD", "load"),
+    "canary": ("verbs_canary", "CANARY", "canary"),
     "can_adopt": ("adopt", "JUDGE", "can_adopt"),
     "adopt": ("adopt", "ADOPT", "adopt"),
     "unadopt": ("unadopt", "UNADOPT", "unadopt"),

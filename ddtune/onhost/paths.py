@@ -141,6 +141,14 @@ class UnitPaths(NamedTuple):
         return self._run("guard.txn.json")
 
     @property
+    def canary(self) -> str:
+        return self._run("canary.json")
+
+    @property
+    def canary_lock(self) -> str:
+        return self._run("canary.lock")
+
+    @property
     def drop_in_dir(self) -> str:
         return f"{self.root}/etc/systemd/system/{self.unit}.d"
 

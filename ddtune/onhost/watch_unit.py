@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
-from . import clock
+from . import canary_mark, clock
 from .fatal import Match
 from .journal import Entry
 from .txn import ARMED, TRYING, Txn
@@ -50,11 +50,16 @@ def _cause(txn: Txn, result: str | None, code: str | None, status: str | None) -
     return "bad_flags" if code == "exited" and status == "2" else "start_failed"
 
 
-def concerns(txn: Txn, entry: Entry, match: Match) -> bool:
-    """The line is of the start that is watched, and not of one before it or of somebody else's process."""
+def concerns(txn: Txn, entry: Entry, match: Match, canary: Optional[Mapping[str, Any]] = None) -> bool:
+    """The line is of the start that is watched, and not of one before it or of somebody else's process.
+
+    ``canary`` is the mark of a graph canary: what may be its doing is nothing against the trial.
+    """
     if entry.source == "kernel":
         if match.action:
             return True
+        if canary_mark.charged(canary, entry.at, match.pid):
+            return False
         return txn.trial_invocation is not None and not _foreign(match.pid, txn.unit)
     watched = txn.start_invocation if txn.state == ARMED else txn.trial_invocation
     return watched is not None and entry.invocation in (watched, None)

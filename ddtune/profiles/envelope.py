@@ -17,6 +17,9 @@ _CONDITION = re.compile(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)")
 # What an engine does when an axis is not set; a condition on it holds by this.
 _UNSAID: Mapping[str, AxisValue] = {"graphs": True, "nvls": False, "symm_mem": False, "overlap": True}
 
+CANARY = "canary"
+"""The kind of an entry that tells of the graph canary: of a kernel at a budget, never of a profile."""
+
 # Ends that say nothing of the axes.
 _BLAMELESS = frozenset(
     (
@@ -69,13 +72,14 @@ def shipped_envelope() -> list[Entry]:
 def from_host(line: Mapping[str, Any]) -> Entry:
     """A line of the host's own envelope: ``{"arch", "build", "axes", "outcome", "cause", "evidence", "at", "op"}``."""
     cause = line.get("cause")
+    canary = line.get("kind") == CANARY
     committed = line.get("outcome") == "committed"
     axes = line.get("axes")
     return Entry(
         arch=str(line.get("arch") or ""),
         build=str(line.get("build") or ""),
         when=dict(axes) if isinstance(axes, Mapping) else {},
-        bad=not committed and isinstance(cause, str) and cause not in _BLAMELESS,
+        bad=not committed and not canary and isinstance(cause, str) and cause not in _BLAMELESS,
         good=committed,
         cause=cause if isinstance(cause, str) else None,
         evidence=_evidence(line),
@@ -83,6 +87,41 @@ def from_host(line: Mapping[str, Any]) -> Entry:
         op=line.get("op"),
         exact=True,
     )
+
+
+@dataclass(frozen=True)
+class CanarySaid:
+    """What the newest graph canary on this build said of a budget."""
+
+    budget: int
+    verdict: str
+    reason: str
+    at: float
+
+
+def canary_at(lines: Iterable[Mapping[str, Any]], arch: str, build: str, budget: int) -> CanarySaid | None:
+    """The newest word on ``budget`` for this hardware and build; None without any."""
+    newest: CanarySaid | None = None
+    for line in lines:
+        if line.get("kind") != CANARY or (line.get("arch"), line.get("build")) != (arch, build):
+            continue
+        said = (line.get("budgets") or {}).get(str(budget))
+        if said is not None:
+            newest = CanarySaid(budget, str(said["verdict"]), str(said["reason"]), float(line.get("at") or 0.0))
+    return newest
+
+
+def canary_budget(axes: Mapping[str, AxisValue]) -> int | None:
+    """The budget that a graph canary is asked about for these axes; None without a tree or without graphs.
+
+    ``draft_tokens`` counts the rows of the verify pass, the root's with them.
+    """
+    if axes.get("graphs", True) is False or axes.get("algorithm", "none") == "none":
+        return None
+    budget, rows = axes.get("budget"), axes.get("draft_tokens")
+    if isinstance(budget, int):
+        return budget
+    return rows - 1 if isinstance(rows, int) and rows > 1 else None
 
 
 def _evidence(line: Mapping[str, Any]) -> str:

@@ -29,6 +29,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class PlanCanary:
+    """What the graph canary last said of a budget on this build; ``verdict`` None where it was not asked yet."""
+
+    budget: int
+    verdict: str | None = None
+    reason: str = ""
+    at: float | None = None
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a switch would do, read from the host, before anything is touched."""
 
@@ -52,6 +62,7 @@ class Plan:
     traffic: str
     axes: Mapping[str, Any] = field(default_factory=dict)
     simulated: bool = False
+    canary: PlanCanary | None = None
 
     @property
     def refused(self) -> Finding | None:

@@ -16,13 +16,14 @@ from ddtune.live.snapshot import Snapshot
 from ddtune.profiles import store
 from ddtune.profiles.dialects import load_dialects
 from ddtune.profiles.diff import diff
+from ddtune.profiles.envelope import canary_at, canary_budget
 from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.model import GateSizes, Profile, Release
 from ddtune.rollout import preflight
 from ddtune.rollout.engine_check import FLAG_CHECK_S, ask_engine
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.link import HostLink
-from ddtune.rollout.model import Finding, Plan, ReleaseRef
+from ddtune.rollout.model import Finding, Plan, PlanCanary, ReleaseRef
 from ddtune.rollout.onbuild import Build, find_profile
 from ddtune.rollout.state import HostState, read_state
 from ddtune.rollout.timing import Stopwatch
@@ -157,6 +158,7 @@ async def make_plan(
         traffic=config.traffic,
         axes=dict(profile.axes),
         simulated=config.simulated,
+        canary=_canary(build, target, profile, state) if kind == "switch" and not same else None,
     )
     return Prepared(
         op=op_id(state.history, profile.name or kind),
@@ -211,6 +213,15 @@ async def _target(
     bad = build.known_bad(asked, release)
     found = preflight.release_findings(release.sha256, state, bad, unknown, force=force)
     return release, asked, build.lint(asked) + found
+
+
+def _canary(build: Build, target: Release, profile: Profile, state: HostState) -> PlanCanary | None:
+    """What the graph canary said of the target's budget; None where it has no graphs over a tree."""
+    budget = canary_budget({**build.axes(target), **profile.axes})
+    if budget is None:
+        return None
+    said = canary_at(state.envelope, build.arch, build.build, budget)
+    return PlanCanary(budget) if said is None else PlanCanary(budget, said.verdict, said.reason, said.at)
 
 
 def _host_name(kind: str, target: Release, stable: Release | None, state: HostState) -> str | None:

@@ -50,14 +50,17 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Self:
         found: dict[str, Any] = json.loads(text)
-        real = found["real"]
         return cls(
             found["speed"],
             found["traffic"],
             _pairs(found["engine_env"]),
-            real and RealEngine(tuple(real["argv"]), _pairs(real["environment"])),
+            _engine(found["real"]),
             found["real_gpus"],
         )
+
+
+def _engine(found: dict[str, Any] | None) -> RealEngine | None:
+    return None if found is None else RealEngine(tuple(found["argv"]), _pairs(found["environment"]))
 
 
 def _pairs(found: list[list[str]]) -> tuple[tuple[str, str], ...]:

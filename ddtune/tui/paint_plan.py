@@ -25,7 +25,7 @@ def lines(plan: Plan, standing: str | None, forced: bool, width: int) -> list[Co
     if refused is not None:
         way = "f plans it with force · " if forceable(plan) else ""
         return [*found, *folded("next", f"{way}q goes back; nothing was touched", width, words.NOTE)]
-    return found + _users(plan, width) + _gate(plan, width) + _back(plan, width)
+    return found + _canary(plan, width) + _users(plan, width) + _gate(plan, width) + _back(plan, width)
 
 
 def forceable(plan: Plan) -> bool:
@@ -62,6 +62,19 @@ def _changes(plan: Plan, width: int) -> list[Content]:
     for number, change in enumerate(plan.changes):
         found += folded("" if number else "changes", words.safe(change), width, "bold")
     return found
+
+
+def _canary(plan: Plan, width: int) -> list[Content]:
+    said = plan.canary
+    if said is None:
+        return []
+    at = f"at budget {said.budget}"
+    if said.verdict is None:
+        ask = f"ddtune canary {words.safe(plan.host)} --budgets {said.budget}"
+        return folded("canary", f"not asked {at}: {ask} restarts nothing", width, words.NOTE)
+    style = words.GOOD if said.verdict == "sound" else words.WARN
+    verdict = words.safe(said.verdict).replace("_", " ")
+    return folded("canary", f"{verdict} {at}: {words.safe(said.reason)}", width, style)
 
 
 def _users(plan: Plan, width: int) -> list[Content]:

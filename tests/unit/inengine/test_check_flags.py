@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ddtune.inengine import check_flags
-from ddtune.onhost import flag_check
+from ddtune.onhost import flag_check, in_engine
 
 PARSER = """
 import argparse, os, sys
@@ -169,7 +169,7 @@ def test_the_request_is_not_on_the_command_line(engine: Path) -> None:
     """An API key of the running argv must not show in a process list."""
     request = {"control": ["--port", "1"], "candidate": ["--port", "2"], "env_set": {}, "env_unset": []}
     done = subprocess.run(
-        [sys.executable, "-c", flag_check.source() or ""],
+        [sys.executable, "-c", in_engine.source(flag_check.PROGRAM) or ""],
         input=json.dumps(request).encode(),
         env={"PYTHONPATH": str(engine), "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ddtune.onhost import alive, canary, guard, ledger, releases, restore, store
+from ddtune.onhost import alive, canary, canary_mark, clock, guard, ledger, releases, restore, store
 from ddtune.onhost import txn as t
 from ddtune.onhost.hand import remembered
 from tests.unit.onhost_guard.fake import UNIT, Bench
@@ -42,6 +42,18 @@ def test_xid_of_somebody_elses_process_and_of_a_teardown_are_let_pass(bench: Ben
     bench.line(XID.format(154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"), "kernel")
     assert not guard.Guard(hand).read_lines(0.05)
     assert ledger.load(bench.paths).state == t.TRIAL  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("words", ["pid=4194303, name=python3, MMU Fault", "Ch 00000008"])
+def test_xid_that_may_be_the_graph_canarys_is_let_pass(bench: Bench, words: str) -> None:
+    bench.trial()
+    hand = bench.hand()
+    canary_mark.write(bench.paths, [4194303], clock.wall() - 1, None)
+    bench.line(XID.format(31, words), "kernel")
+    assert not guard.Guard(hand).read_lines(0.05)
+    canary_mark.write(bench.paths, [4194303], clock.wall() - 60, clock.wall() - 30)
+    bench.line(XID.format(31, "pid=4194302, name=python3"), "kernel")
+    assert guard.Guard(hand).read_lines(0.05)
 
 
 @pytest.mark.parametrize(
