@@ -36,4 +36,5 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "not_planned": dict(plan.not_planned),
         "traffic": plan.traffic,
         "canary": None if plan.canary is None else asdict(plan.canary),
+        "expected_start_s": plan.expected_start_s,
     }

@@ -37,6 +37,8 @@ def plan_text(plan: Plan) -> str:
         "users see the trial's answers while it is gated"
         if plan.traffic == "open"
         else "only loopback reaches the trial until the quick gate passed",
+        "downtime: "
+        + (f"about {plan.expected_start_s:.0f} s ({plan.expected_start_why})" if plan.expected_start_s else NONE),
         f"back to {word(back)} by the host itself: {plan.lease_s:.0f} s after it hears nothing more of this ddtune, "
         f"{plan.confirm_deadline_s:.0f} s at the latest",
     ]

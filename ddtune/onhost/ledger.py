@@ -202,4 +202,6 @@ def history_line(txn: Txn, record: Record) -> dict[str, Any]:
         "force": txn.force,
         "evidence": [dict(entry) for entry in txn.evidence],
         "text": record.text,
+        # Seconds after the arm: what a start takes here is learned from them.
+        "times": {name: round(at - txn.armed_at, 3) for name, at in txn.times.items()},
     }

@@ -40,7 +40,11 @@ class PlanCanary:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a switch would do, read from the host, before anything is touched."""
+    """What a switch would do, read from the host, before anything is touched.
+
+    ``expected_start_s`` is from the stop to a checked generation, as the host's last starts took, and nobody is served
+    meanwhile; ``expected_start_why`` says which starts.
+    """
 
     host: str
     unit: str
@@ -63,6 +67,7 @@ class Plan:
     axes: Mapping[str, Any] = field(default_factory=dict)
     simulated: bool = False
     canary: PlanCanary | None = None
+    expected_start_why: str = ""
 
     @property
     def refused(self) -> Finding | None:

@@ -22,6 +22,7 @@ from ddtune.profiles.model import GateSizes, Profile, Release
 from ddtune.rollout import preflight
 from ddtune.rollout.engine_check import FLAG_CHECK_S, ask_engine
 from ddtune.rollout.errors import Refused
+from ddtune.rollout.learned import downtime
 from ddtune.rollout.link import HostLink
 from ddtune.rollout.model import Finding, Plan, PlanCanary, ReleaseRef
 from ddtune.rollout.onbuild import Build, find_profile
@@ -134,6 +135,7 @@ async def make_plan(
     )
     limits = config.limits.scaled(config.clock_scale)
     service = snapshot.service if snapshot else None
+    start = downtime(state.history, profile.name)
     plan = Plan(
         host=config.name,
         unit=link.unit,
@@ -152,7 +154,8 @@ async def make_plan(
         lease_s=limits.lease_s,
         confirm_deadline_s=limits.confirm_deadline_s,
         soak_s=_soak(profile.gate, config.clock_scale, limits.soak_s).soak_s,
-        expected_start_s=None,
+        expected_start_s=None if start is None else round(start.typical_s, 1),
+        expected_start_why="" if start is None else start.text,
         gate=planned.names,
         not_planned=planned.not_planned,
         traffic=config.traffic,

@@ -143,7 +143,7 @@ class DdtuneApp(App[None]):
         if action == "unlock":
             return not view.writable and not self.desk.config.read_only
         if action == "run":
-            return view.run is not None
+            return view.run is not None or view.txn is not None
         return super().check_action(action, parameters)
 
     def _open(self, screen: DeskScreen) -> None:
@@ -165,7 +165,9 @@ class DdtuneApp(App[None]):
 
     def action_run(self) -> None:
         """The change that runs, or how the last one ended."""
-        self._open(ProgressScreen(self.desk) if self.desk.running else OutcomeScreen(self.desk))
+        view = self.desk.view()
+        ended = view.run is not None and not view.run.active and view.txn is None
+        self._open(OutcomeScreen(self.desk) if ended else ProgressScreen(self.desk))
 
     def action_log(self) -> None:
         """The log in full."""

@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ddtune.config.errors import ConfigError
 from ddtune.config.model import HostConfig
+from ddtune.config.paths import state_dir
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+from ddtune.live import measured
 from ddtune.live.hub import Hub
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.worker import Worker
@@ -63,6 +66,8 @@ class Desk:
         self._run: Run | None = None
         self._task: asyncio.Task[None] | None = None
         self._boottime: tuple[float, float] | None = None
+        self._measured: measured.Known = {}
+        self._before: Snapshot | None = None
         self._changed: Callable[[], None] = lambda: None
         self.profiles: Mapping[str, Profile] = {}
 
@@ -70,6 +75,7 @@ class Desk:
         """Begin to read; ``changed`` is told of each new moment."""
         with suppress(ConfigError):
             self.profiles = store.load_profiles()
+            self._measured = measured.read(self._numbers(), self.config.name)
         self._changed = changed
         self._hub.subscribe(self._arrived)
         self._hub.start()
@@ -82,6 +88,9 @@ class Desk:
                 self._worker.submit(self._session.close()).result(CLOSE_S)
         self._hub.stop()
         self._worker.close()
+        with suppress(ConfigError, OSError):
+            if self._measured:
+                measured.write(self._numbers(), self.config.name, self._measured)
 
     def view(self) -> View:
         """This moment."""
@@ -132,7 +141,7 @@ class Desk:
             state = await session.state(limit=200)
             kept = {"keep": True} if self._writable else {}
             build = Build.of(state, await session.link.call("probe_build", timeout=BUILD_S, **kept))
-            return catalogue.entries(self.profiles, state, build, self._wall())
+            return catalogue.entries(self.profiles, state, build, self._wall(), self._measured)
 
         return self._ask(read)
 
@@ -217,7 +226,14 @@ class Desk:
             self._run = replace(self._run, **fields)
             self._changed()
 
+    @staticmethod
+    def _numbers() -> Path:
+        return state_dir() / "measured.json"
+
     def _arrived(self, snapshot: Snapshot) -> None:
+        if self._before is not None:
+            self._measured = measured.noted(self._measured, self._before, snapshot)
+        self._before = snapshot
         if snapshot.boottime is not None and (self._boottime is None or snapshot.boottime != self._boottime[0]):
             self._boottime = (snapshot.boottime, self._clock())
         self._changed()

@@ -79,17 +79,21 @@ def _canary(plan: Plan, width: int) -> list[Content]:
 
 def _users(plan: Plan, width: int) -> list[Content]:
     running = f"{words.number(plan.running)} running: waited for up to {words.span(plan.drain_s)}, then cut"
+    found = folded("users", f"{running} · {words.number(plan.queued)} queued: cut", width)
     if plan.traffic == "open":
-        seen = "users see answers of the trial before it is judged (traffic = open)"
+        seen, style = "users get the trial's answers before it is judged (traffic = open)", words.WARN
     else:
-        seen = "no user sees an answer before the quick gate has passed (traffic = held)"
-    start = "" if plan.expected_start_s is None else f" · a start takes about {words.span(plan.expected_start_s)}"
-    return folded("users", f"{running} · {words.number(plan.queued)} queued: cut · {seen}{start}", width)
+        seen, style = "no user gets an answer before the quick gate has passed (traffic = held)", ""
+    found += folded("", seen, width, style)
+    if plan.expected_start_s is None:
+        return found + folded("downtime", f"{words.NONE}: this host has no start in its history yet", width)
+    about = f"about {words.span(plan.expected_start_s)} ({plan.expected_start_why})"
+    return found + folded("downtime", about, width)
 
 
 def _gate(plan: Plan, width: int) -> list[Content]:
-    planned = ", ".join(name for name in plan.gate if name != "soak").replace("_", " ")
-    found = folded("gate", f"{planned}; then a soak of {words.span(plan.soak_s)}", width)
+    planned = [name.replace("_", " ") for name in plan.gate if name != "soak"]
+    found = folded("gate", f"{', '.join(planned)}; then a soak of {words.span(plan.soak_s)}", width)
     for name, why in plan.not_planned.items():
         found += folded("not run", f"{name.replace('_', ' ')}: {words.safe(why)}", width, words.WARN)
     return found
@@ -100,6 +104,7 @@ def _back(plan: Plan, width: int) -> list[Content]:
     return folded(
         "goes back",
         f"to {stable}, by the host itself: at once on a fault or a failed check, {words.span(plan.lease_s)} after this "
-        f"screen loses the host, and at the latest {words.span(plan.confirm_deadline_s)} after the start",
+        f"screen loses the host, and {words.span(plan.confirm_deadline_s)} after the start at the latest",
         width,
+        "bold",
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from textual.content import Content
 
@@ -19,6 +20,15 @@ MARKS = {
     "failed": ("✗", f"bold {words.BAD}"),
     "next": ("·", words.MUTED),
 }
+HOST_STAGES = (
+    ("drain", "armed", "swapped"),
+    ("stop", "swapped", "stopped"),
+    ("start", "stopped", "ready"),
+    ("gate", "ready", "soak"),
+    ("soak", "soak", "confirmed"),
+    ("rollback", "rollback_begun", "serving"),
+)
+"""Phases by the instants in txn.json between which they lie."""
 VERDICTS = {Verdict.PASS: ("pass", words.GOOD), Verdict.FAIL: ("FAIL", f"bold {words.BAD}")}
 
 
@@ -68,11 +78,31 @@ def stages(run: Run, now: float) -> list[Stage]:
     ]
 
 
+def host_stages(txn: Mapping[str, Any], boottime: float | None) -> list[Stage]:
+    """The phases as the host itself tells of them: all that is known of a change that was not started here."""
+    times = {name: at for name, at in (txn.get("times") or {}).items() if isinstance(at, int | float)}
+    decided = txn.get("state") not in ("ARMED", "TRIAL", "SOAK", "COMMITTING")
+    now = max(times.values(), default=0.0) if txn.get("settled") or boottime is None else boottime
+    found = []
+    for name, begin, end in HOST_STAGES:
+        if begin not in times:
+            if not decided and name != "rollback":
+                found.append(Stage(name))
+        elif end in times:
+            found.append(Stage(name, "done", max(0.0, times[end] - times[begin])))
+        else:
+            given_up = decided and name != "rollback"
+            until = times.get("rollback_begun", now) if given_up else now
+            found.append(Stage(name, "failed" if given_up else "running", max(0.0, until - times[begin])))
+    return found
+
+
 def lines(view: View, width: int, height: int) -> list[Content]:
     """The phases in at most ``height`` lines: when they do not fit, what went well shrinks to a few words."""
     run = view.run
-    if run is None:
-        return []
+    if run is None or (run.kind == "abort" and not run.steps and view.txn is not None):
+        shown = host_stages(view.snapshot.txn or {}, view.boottime)
+        return [row for stage in shown for row in _stage(stage, width)][-height:]
     shown = stages(run, view.now)
     if not shown or (run.active and not run.steps):
         first = f"reading the host before anything is touched, {words.span(view.now - run.began)}"
@@ -153,5 +183,6 @@ def countdown(view: View, width: int) -> Content:
     if view.txn is None or str(view.txn.get("state")) not in ("ARMED", "TRIAL", "SOAK"):
         return words.line("")
     lease, deadline = words.span(view.until("lease_until")), words.span(view.until("confirm_deadline"))
-    text = f" lease {lease}, renewed from here · decided in {deadline} at the latest"
+    where = "from here" if view.run is not None and view.run.kind != "abort" else "by whoever began it"
+    text = f" lease {lease}, renewed {where} · decided in {deadline} at the latest"
     return words.fit(words.line((text, words.MUTED)), width)

@@ -85,6 +85,11 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
+def day(at: float) -> str:
+    """Date and time of day of seconds since the epoch, in the operator's zone."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
 def bar(value: float | None, limit: float | None, width: int) -> str:
     """A bar of eighths with a dotted rest; clamped in drawing only."""
     if value is None or not limit or width < 1:

@@ -37,6 +37,6 @@ class OutcomeScreen(SubScreen):
         if run is None:
             return
         if run.outcome is not None:
-            page.write(paint_outcome.lines(run.outcome, page.line_width))
+            page.write(paint_outcome.lines(run.outcome, run.plan, page.line_width))
         elif run.error is not None:
             page.write(words.folded("broke off", words.safe(run.error), page.line_width, words.BAD))

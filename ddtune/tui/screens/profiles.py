@@ -34,7 +34,9 @@ class ProfilesScreen(SubScreen):
 
     def body(self) -> ComposeResult:
         yield Static(paint_profiles.HEAD, id="profile-head", markup=False)
-        yield OptionList(id="profile-list", markup=False)
+        profiles = OptionList(id="profile-list", markup=False)
+        profiles.border_title = Content(f"Profiles · {paint_profiles.LEGEND}")
+        yield profiles
         yield Static("", id="profile-detail", markup=False)
 
     def on_mount(self) -> None:

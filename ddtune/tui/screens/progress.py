@@ -37,6 +37,12 @@ class ProgressScreen(SubScreen):
         run = view.run
         if run is not None:
             phases.border_title = Content(f"{run.kind} {words.word(run.target)} · {words.span(view.now - run.began)}")
+        elif view.snapshot.txn is not None:
+            txn = view.snapshot.txn
+            owner = txn.get("owner") or {}
+            who = f"{words.word(owner.get('who'))}@{words.word(owner.get('host'))}"
+            target = words.word(txn.get("candidate_profile"))
+            phases.border_title = Content(f"{words.word(txn.get('kind'))} {target} · by {who}")
         for panel in [*panels(self), self.query_one("#closing", Panel)]:
             panel.show(view)
 

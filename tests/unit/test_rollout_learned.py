@@ -1,0 +1,40 @@
+"""What the history teaches of starts."""
+
+from __future__ import annotations
+
+from ddtune.rollout.learned import downtime
+
+
+def end(profile: str, took: float, outcome: str = "committed", back: float | None = None) -> dict:
+    times = {"armed": 0.0, "swapped": 10.0, "ready": 10.0 + took}
+    if back is not None:
+        times |= {"rollback_begun": 500.0, "serving": 500.0 + back}
+    return {"outcome": outcome, "from": {"profile": "b8-nvls"}, "to": {"profile": profile}, "times": times}
+
+
+def test_the_last_three_starts_of_the_profile_count() -> None:
+    history = [end("b16", 400.0), end("b16", 150.0), end("b12", 300.0), end("b16", 156.0), end("b16", 148.0)]
+    found = downtime(history, "b16")
+    assert found.typical_s == 150.0
+    assert found.own
+    assert found.text == "the last 3 starts: 148 to 156 s"
+
+
+def test_without_one_of_its_own_other_profiles_tell() -> None:
+    found = downtime([end("b16", 150.0)], "b4")
+    assert not found.own
+    assert found.text == "the last start of other profiles: 150 s"
+
+
+def test_a_rollback_tells_of_stable() -> None:
+    history = [end("b12", 100.0, "rolled_back", back=160.0)]
+    assert downtime(history, "b8-nvls").typical_s == 160.0
+
+
+def test_what_never_served_tells_nothing() -> None:
+    crashed = {"outcome": "rolled_back", "to": {"profile": "b12"}, "times": {"armed": 0.0, "swapped": 5.0}}
+    assert (
+        downtime([crashed, {"event": "adopted"}, {"event": "swapped", "times": {"swapped": 1, "ready": 9}}], "b12")
+        is None
+    )
+    assert downtime([], "b12") is None
