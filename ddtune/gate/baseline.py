@@ -8,38 +8,44 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from ddtune.gate import accept, coding, detectors, prompts, verbatim
+from ddtune.gate import accept, coding, detectors, prompts, verbatim, wide_margins
 from ddtune.gate.isolation import Isolation
 from ddtune.gate.model import Answer
 from ddtune.gate.probe import Probe, generate
+from ddtune.gate.reference import Reference
 from ddtune.gate.sending import EngineGone, Send, by_id, lost, tokens
 from ddtune.profiles.model import GateSizes
 
 CANARY_LEAST = 12
 COUNTING = "1, 2, 3, 4, 5, 6, 7, 8, 9,"
+QUICK_REPEATS, REPEATS = 4, 9
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Stable's answers, by request id, and what they say of stable.
+    """Stable's answers and what they say of it.
 
-    ``repeats`` holds second answers to prompts of ``answers``. ``copies`` are the fidelities (0 to 1) of stable's
-    verbatim copies in ``copy_style``. ``coding`` names the problems that stable solves of the ``coding_asked``.
-    ``quirks`` are ``(family, detector)`` pairs that fire on stable itself. ``canary`` is the request that the host's
-    own guard repeats after a rollback, ``{"path", "body", "expect"}``, or None where stable gives no text that could be
-    expected again. ``problems`` says in sentences what is wrong with stable. Seconds are real.
+    ``reference`` is what continuations are held to: answers of stable itself, or those that the host keeps. ``copies``
+    are the fidelities (0 to 1) of stable's verbatim copies in ``copy_style``. ``coding`` and ``sure`` name the problems
+    and the short questions that stable answers rightly of the ``coding_asked`` and ``sure_asked``. ``quirks`` are
+    ``(family, detector)`` pairs that fire on stable itself. ``no_long`` says why stable takes no long prompt (None: it
+    does). ``canary`` is the request that the host's own guard repeats after a rollback, ``{"path", "body",
+    "expect"}``, or None where stable gives no text that could be expected again. ``problems`` says in sentences what is
+    wrong with stable. Seconds are real.
     """
 
     nonce: str
     speculative: bool
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    repeats: Mapping[str, Answer] = field(default_factory=dict)
+    reference: Reference = field(default_factory=lambda: Reference(""))
     copy_style: str = "chat"
     copies: tuple[float, ...] = ()
     coding: tuple[str, ...] = ()
     coding_asked: int = 0
+    sure: tuple[str, ...] = ()
+    sure_asked: int = 0
     quirks: frozenset[tuple[str, str]] = frozenset()
     accept_length: float | None = None
+    no_long: str | None = None
     canary: Mapping[str, Any] | None = None
     problems: tuple[str, ...] = ()
     quick_seconds: float = 0.0
@@ -55,66 +61,77 @@ async def measure(
     speculative: bool,
     isolation: Isolation | None,
     full: bool = True,
+    reference: Reference | None = None,
     limit_s: float = 900.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Baseline:
     """Ask stable everything that a candidate will be asked; ``full`` adds what only the full gate needs.
 
-    ``speculative`` says whether stable speculates. Raises :class:`EngineGone` when stable drops connections.
+    ``speculative`` says whether stable speculates. A kept ``reference`` spares its prompts. Raises :class:`EngineGone`
+    when stable drops connections.
     """
     begun = clock()
+    probes: list[Probe] = []
+    answers: list[Answer] = []
 
-    async def ask(probes: Sequence[Probe], concurrency: int) -> list[Answer]:
+    async def ask(asked: Sequence[Probe], concurrency: int, *, keep: bool = True) -> list[Answer]:
         left = max(1.0, limit_s - (clock() - begun))
-        answers = await send([probe.request for probe in probes], concurrency, left)
-        gone = lost(answers)
+        came = await send([probe.request for probe in asked], concurrency, left) if asked else []
+        gone = lost(came)
         if gone is not None:
             raise EngineGone(gone.error)
-        return answers
+        if keep:
+            probes.extend(asked)
+            answers.extend(came)
+        return came
 
-    style = "chat"
-    copies = prompts.quick_copies(nonce, style, sizes)
-    copied = await ask(copies, 1)
-    if _copying(copies, copied) < 1:
-        plain = prompts.quick_copies(nonce, "plain", sizes)
-        again = await ask(plain, 1)
-        if _copying(plain, again) > _copying(copies, copied):
-            style, copies, copied = "plain", plain, again
-    single = (*prompts.quick_continuations(nonce, sizes), *prompts.questions(nonce, sizes))
-    first = await ask(single, 1)
+    style, copies, copied = await _style(ask, nonce, sizes)
+    kept = reference or Reference(nonce)
+    topics = prompts.quick_continuations(kept.nonce, sizes)
+    await ask(_new(topics, kept), 1)
+    await ask(prompts.questions(nonce, sizes), 1)
     quick_seconds = clock() - begun
-    probes: list[Probe] = [*copies, *single]
-    answers = [*copied, *first]
     solved: tuple[str, ...] = ()
-    asked = 0
+    sure: tuple[str, ...] = ()
+    sure_asked = coding_asked = 0
+    no_long = None
     if full:
-        alone, crowd = prompts.single_continuations(nonce, sizes), prompts.crowd_continuations(nonce, sizes)
-        answers += [*await ask(alone, 1), *await ask(crowd, 8)]
-        probes += [*alone, *crowd]
+        singles = prompts.single_continuations(kept.nonce, sizes)
+        await ask(_new(singles, kept), 1)
+        await ask(_new(prompts.crowd_continuations(kept.nonce, sizes), kept), 8)
+        topics = (*topics, *singles)
+        short = prompts.wide_margins(nonce, sizes.wide)
+        sure, sure_asked = wide_margins.right(short, await ask(short, 8)), len(short)
+        no_long = await _no_long(ask, nonce, style, sizes)
         if isolation is not None and sizes.coding > 0 and "coding" not in sizes.skip:
             problems = prompts.coding(nonce, sizes.coding, sizes.max_tokens)
-            code = await ask(problems, len(problems))
-            judged = await coding.judge_all(problems, code, isolation)
-            solved, asked = tuple(name for name, reason in judged.items() if reason is None), len(problems)
-            answers += code
-            probes += problems
-    repeated = [probe for probe in probes if probe.family == "continue" and not probe.id.startswith("crowd")]
+            judged = await coding.judge_all(problems, await ask(problems, len(problems)), isolation)
+            solved, coding_asked = tuple(name for name, why in judged.items() if why is None), len(problems)
+    asked_once = by_id(answers)
     # Half of them are enough to know stable's own noise.
-    again = await ask(repeated[: 4 if not full else 9], 1)
+    again = await ask(_new(topics, kept)[: REPEATS if full else QUICK_REPEATS], 1, keep=False)
     everything = [*answers, *again]
-    fidelities = tuple(verbatim.fidelity(probe.expect, by_id(copied)[probe.id]) for probe in copies)
+    came = by_id(copied)
+    fidelities = tuple(verbatim.fidelity(probe.expect, came[probe.id]) for probe in copies)
     rate, _ = accept.measured(everything)
     return Baseline(
         nonce=nonce,
         speculative=speculative,
-        answers=by_id(answers),
-        repeats=by_id(again),
+        reference=Reference(
+            kept.nonce,
+            {**_of(probes, "continue", asked_once), **kept.answers},
+            {**{answer.id: (answer,) for answer in again}, **kept.again},
+            kept.said,
+        ),
         copy_style=style,
         copies=fidelities,
         coding=solved,
-        coding_asked=asked,
-        quirks=detectors.quirks(probes, answers),
+        coding_asked=coding_asked,
+        sure=sure,
+        sure_asked=sure_asked,
+        quirks=detectors.quirks(probes, answers) | _kept_quirks(kept, sizes, full=full),
         accept_length=rate,
+        no_long=no_long,
         canary=await _canary(ask, nonce, style),
         problems=_problems(everything, fidelities),
         quick_seconds=quick_seconds,
@@ -123,19 +140,57 @@ async def measure(
     )
 
 
+async def _style(ask: Callable[..., Any], nonce: str, sizes: GateSizes) -> tuple[str, tuple[Probe, ...], list[Answer]]:
+    """The way of asking for a copy that this model follows best, and the copies."""
+    copies = prompts.quick_copies(nonce, "chat", sizes)
+    copied = await ask(copies, 1)
+    if _copying(copies, copied) < 1:
+        plain = prompts.quick_copies(nonce, "plain", sizes)
+        again = await ask(plain, 1)
+        if _copying(plain, again) > _copying(copies, copied):
+            return "plain", plain, again
+    return "chat", copies, copied
+
+
 def _copying(probes: Sequence[Probe], answers: Sequence[Answer]) -> float:
     answered = by_id(answers)
     return fmean(verbatim.fidelity(probe.expect, answered[probe.id]) for probe in probes)
 
 
+async def _no_long(ask: Callable[..., Any], nonce: str, style: str, sizes: GateSizes) -> str | None:
+    """Why stable takes no prompt of that length, None where it copies from its end."""
+    if sizes.long_prompt_words < 1:
+        return None
+    (probe,) = prompts.long_prompt(nonce, style, sizes)
+    (answer,) = await ask((probe,), 1, keep=False)
+    if answer.error_kind == "http":
+        return f"stable refuses a prompt of {sizes.long_prompt_words} words: {answer.error}"
+    if answer.error is not None or verbatim.fidelity(probe.expect, answer) < verbatim.LEAST:
+        return f"stable itself does not copy the end of a prompt of {sizes.long_prompt_words} words"
+    return None
+
+
+def _new(probes: Sequence[Probe], kept: Reference) -> tuple[Probe, ...]:
+    return tuple(probe for probe in probes if probe.id not in kept.answers)
+
+
+def _of(probes: Sequence[Probe], family: str, answers: Mapping[str, Answer]) -> dict[str, Answer]:
+    return {probe.id: answers[probe.id] for probe in probes if probe.family == family}
+
+
+def _kept_quirks(kept: Reference, sizes: GateSizes, *, full: bool) -> frozenset[tuple[str, str]]:
+    probes = [probe for probe in prompts.continuations(kept.nonce, sizes, full=full) if probe.id in kept.answers]
+    return detectors.quirks(probes, [kept.answers[probe.id] for probe in probes])
+
+
 async def _canary(ask: Callable[..., Any], nonce: str, style: str) -> Mapping[str, Any] | None:
     """A request whose text the guard can look for: a short copy, else a start that stable repeats word for word."""
     copy = prompts.copy("canary", f"{nonce}-canary", 12, style)
-    (answer,) = await ask((copy,), 1)
+    (answer,) = await ask((copy,), 1, keep=False)
     if copy.expect in answer.text:
         return {"path": copy.request.path, "body": dict(copy.request.body), "expect": copy.expect}
     count = Probe(generate("canary", COUNTING, 24), "continue", "list", COUNTING)
-    first, second = [(await ask((count,), 1))[0].text for _ in range(2)]
+    first, second = [(await ask((count,), 1, keep=False))[0].text for _ in range(2)]
     shared = first[: next((at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(first))]
     # Whole and short: what follows after some tokens may differ between healthy starts.
     shared = shared[:CANARY_LEAST]

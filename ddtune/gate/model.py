@@ -18,7 +18,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one planned check found. ``cause`` is an incident class when it failed."""
+    """What one planned check found. ``cause`` is an incident class when it failed.
+
+    ``budget`` is the most tokens that it may generate, ``requests`` what it asked.
+    """
 
     name: str
     verdict: Verdict
@@ -26,6 +29,28 @@ class CheckResult:
     seconds: float = 0.0
     tokens: int = 0
     cause: str | None = None
+    budget: int | None = None
+    requests: int = 0
+
+
+@dataclass(frozen=True)
+class GateEvent:
+    """Where a stage (``quick``, ``full`` or ``soak``) stands, told when a check begins and whenever answers came.
+
+    ``asked`` and ``answered`` requests and ``tokens`` are the check's own; ``number`` of ``of`` counts the stage's
+    checks; ``result`` is there when the check is over.
+    """
+
+    stage: str
+    check: str
+    number: int
+    of: int
+    asked: int = 0
+    answered: int = 0
+    tokens: int = 0
+    budget: int | None = None
+    seconds: float = 0.0
+    result: CheckResult | None = None
 
 
 @dataclass(frozen=True)
@@ -114,17 +139,25 @@ _RANK = {Verdict.PASS: 0, Verdict.INCONCLUSIVE: 1, Verdict.FAIL: 2}
 
 def _worse(first: CheckResult, second: CheckResult) -> CheckResult:
     kept = first if _RANK[first.verdict] > _RANK[second.verdict] else second
-    return replace(kept, seconds=first.seconds + second.seconds, tokens=first.tokens + second.tokens)
+    budgets = [check.budget for check in (first, second) if check.budget is not None]
+    return replace(
+        kept,
+        seconds=first.seconds + second.seconds,
+        tokens=first.tokens + second.tokens,
+        requests=first.requests + second.requests,
+        budget=sum(budgets) if budgets else None,
+    )
 
 
 def summary(report: GateReport) -> dict[str, dict[str, Any]]:
-    """The ``gate`` part of a command's JSON: ``{check: {verdict, reason, seconds, tokens}}``."""
+    """The ``gate`` part of a command's JSON: ``{check: {verdict, reason, seconds, tokens, budget}}``."""
     return {
         name: {
             "verdict": check.verdict.value,
             "reason": check.reason,
             "seconds": round(check.seconds, 3),
             "tokens": check.tokens,
+            "budget": check.budget,
         }
         for name, check in report.checks.items()
     }

@@ -6,11 +6,13 @@ cold run is compared with a cold run. Stable and candidate get the same nonce wh
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
 
 from ddtune.gate.probe import Probe, chat, generate
 from ddtune.gate.problems import PROBLEMS
-from ddtune.gate.texts import QUESTIONS, SENTENCES, TOPICS
+from ddtune.gate.texts import OPEN, QUESTIONS, SENTENCES, SURE, TOPICS
 from ddtune.profiles.model import GateSizes
 
 COPY_ASK = "Repeat the following text exactly, and nothing else."
@@ -18,11 +20,17 @@ QUICK_COPIES = 2
 BURST_WORDS = 40
 QUICK_TOPICS = 4
 QUESTION_TOKENS = 128
+SURE_TOKENS = 24
+LOOSE_WORDS = 12
+# Tokens that all copies of one level may have together, above which they get shorter.
+LEVEL_TOKENS = 9_000
+REPEATED = 4
+AFTERWARDS = 4
 _BEGUN_WORDS = 6
 
 
 def text_of(nonce: str, words: int) -> str:
-    """A text of about ``words`` words, different for each nonce, in one paragraph."""
+    """A text of ``words`` words, different for each nonce, in one paragraph."""
     rng = random.Random(nonce)
     parts = [f"Note {nonce}."]
     count = 2
@@ -31,7 +39,7 @@ def text_of(nonce: str, words: int) -> str:
             break
         parts.append(sentence.format(n=rng.randrange(100, 10_000)))
         count += len(sentence.split())
-    return " ".join(parts)
+    return " ".join(" ".join(parts).split()[:words])
 
 
 def copy(request_id: str, nonce: str, words: int, style: str = "chat", timeout_s: float = 60.0) -> Probe:
@@ -66,8 +74,77 @@ def long_copy(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
 
 def burst(nonce: str, level: int, count: int, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """``count`` short copies, for one concurrency level."""
-    words = min(BURST_WORDS, sizes.copy_words)
+    words = min(burst_words(count), sizes.copy_words)
     return tuple(copy(f"burst-{level}-{index}", f"{nonce}-b{level}-{index}", words, style) for index in range(count))
+
+
+def burst_words(count: int) -> int:
+    """The words of each of ``count`` copies that are sent together."""
+    return max(LOOSE_WORDS, min(BURST_WORDS, LEVEL_TOKENS // (3 * count)))
+
+
+def mixed(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
+    """One copy asked several times among others that are each asked once."""
+    same = copy("mixed-same", f"{nonce}-same", min(BURST_WORDS, sizes.copy_words), style)
+    repeated = [replace(same, request=replace(same.request, id=f"mixed-same-{index}")) for index in range(REPEATED)]
+    others = [
+        _continuation(f"mixed-topic-{index}", f"{nonce}-m", index, min(QUESTION_TOKENS, sizes.tokens))
+        for index in range(max(0, sizes.mixed - REPEATED))
+    ]
+    step = max(1, len(others) // REPEATED)
+    for index, probe in enumerate(repeated):
+        others.insert(index * (step + 1), probe)
+    return tuple(others)
+
+
+def long_prompt(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
+    """One copy of what stands at the end of a prompt of ``long_prompt_words`` words."""
+    filler = " ".join(text_of(f"{nonce}-f{index}", 300) for index in range(math.ceil(sizes.long_prompt_words / 300)))
+    probe = copy("long-prompt", f"{nonce}-behind", min(BURST_WORDS, sizes.copy_words), style, timeout_s=120.0)
+    prompt = f"Old notes, which do not matter: {filler}\n\n{probe.prompt}"
+    body = dict(probe.request.body)
+    if "messages" in body:
+        body["messages"] = [{"role": "user", "content": prompt}]
+    else:
+        body["text"] = prompt
+    return (replace(probe, request=replace(probe.request, body=body), prompt=prompt),)
+
+
+def beside_long(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
+    """Short copies that run beside the long prompt."""
+    words = min(BURST_WORDS, sizes.copy_words)
+    return tuple(copy(f"long-beside-{index}", f"{nonce}-l{index}", words, style) for index in range(7))
+
+
+def after_long(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
+    """Short copies that are asked once the long prompt is over."""
+    words = min(BURST_WORDS, sizes.copy_words)
+    return tuple(copy(f"long-after-{index}", f"{nonce}-a{index}", words, style) for index in range(AFTERWARDS))
+
+
+def wide_margins(nonce: str, count: int) -> tuple[Probe, ...]:
+    """The first ``count`` short questions with one sure answer."""
+    return tuple(
+        Probe(chat(f"sure-{index}", f"[{nonce}] {text}", SURE_TOKENS), "sure", "list", text, answer)
+        for index, (text, answer) in enumerate(SURE[:count])
+    )
+
+
+def sampled(nonce: str, count: int, sizes: GateSizes) -> tuple[Probe, ...]:
+    """Open questions with production's own sampling, the second half as raw completions, which tell verify calls."""
+    tokens, own = min(QUESTION_TOKENS, sizes.tokens), dict(sizes.sampling)
+    found = []
+    for index in range(count):
+        kind, text = OPEN[index % len(OPEN)]
+        prompt, name = f"[{nonce}-{index}] {text}", f"sampled-{index}"
+        if index < count / 2:
+            request = chat(name, prompt, tokens)
+            body = {key: value for key, value in request.body.items() if key != "temperature"} | own
+        else:
+            request = generate(name, f"{prompt}\n\n", tokens)
+            body = {**request.body, "sampling_params": {"max_new_tokens": tokens, **own}}
+        found.append(Probe(replace(request, body=body), "sampled", kind, text))
+    return tuple(found)
 
 
 def soak_round(nonce: str, number: int, count: int, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
@@ -94,11 +171,22 @@ def single_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
 
 
 def crowd_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
-    """The full gate's prompts for agreement, sent together."""
+    """The full gate's prompts for agreement, sent together; the first is the long one."""
     return tuple(
-        _continuation(f"crowd-topic-{index}", f"{nonce}-c{index // len(TOPICS)}", index, 2 * sizes.tokens)
+        _continuation(
+            f"crowd-topic-{index}",
+            f"{nonce}-c{index // len(TOPICS)}",
+            index,
+            2 * sizes.tokens if index else max(sizes.long_tokens, 2 * sizes.tokens),
+        )
         for index in range(sizes.crowd)
     )
+
+
+def continuations(nonce: str, sizes: GateSizes, *, full: bool = True) -> tuple[Probe, ...]:
+    """All prompts for agreement."""
+    quick = quick_continuations(nonce, sizes)
+    return (*quick, *single_continuations(nonce, sizes), *crowd_continuations(nonce, sizes)) if full else quick
 
 
 def questions(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:

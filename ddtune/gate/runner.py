@@ -13,10 +13,11 @@ from ddtune.gate import accept, detectors, prompts, verbatim
 from ddtune.gate.baseline import Baseline, measure
 from ddtune.gate.isolation import Isolation
 from ddtune.gate.model import CheckResult, GateReport, Verdict
-from ddtune.gate.plan import CROWD, GatePlan
+from ddtune.gate.plan import CROWD, LEAST_COPIES, SOAK_BATCH, GatePlan
 from ddtune.gate.process_facts import Expected
 from ddtune.gate.sending import EngineGone, Inspect, Send
-from ddtune.gate.stage import OnCheck, Stage, Stopped
+from ddtune.gate.stage import OnCheck, OnEvent, Stage, Stopped
+from ddtune.gate.stage import nothing as ignore
 
 __all__ = ["Baseline", "EngineGone", "baseline", "canary", "full", "quick", "soak"]
 
@@ -24,16 +25,13 @@ QUICK_LIMIT_S = 60.0
 FULL_LIMIT_S = 180.0
 # A healthy candidate may be this many times slower than stable before time cuts it.
 SLOWER = 4.0
-SOAK_BATCH = 8
 SOAK_CONCURRENCY = 4
 # Of a soak's requests, those that may fail to come back without putting it in doubt.
 SOAK_LOST = 0.01
+# Idle seconds after a load, and the share of the soak that they are at most.
+IDLE_S, IDLE_SHARE = 20.0, 0.1
 
 baseline = measure
-
-
-def ignore(*_: object) -> None:
-    """The default of everything that only tells."""
 
 
 def canary(stable: Baseline) -> Mapping[str, Any] | None:
@@ -50,16 +48,17 @@ async def quick(
     progress: OnCheck = ignore,
     *,
     clock: Callable[[], float] = time.monotonic,
+    events: OnEvent = ignore,
 ) -> GateReport:
     """The quick gate: 8 requests, one at a time; also the check of stable after a rollback.
 
     Raises :class:`EngineGone` when the engine drops connections and no answer that came was wrong.
     """
-    run = Stage("quick", send, plan, stable, progress, max(QUICK_LIMIT_S, SLOWER * stable.quick_seconds), clock)
+    run = Stage("quick", send, plan, stable, progress, max(QUICK_LIMIT_S, SLOWER * stable.quick_seconds), clock, events)
     try:
         await run.facts(inspect, expected)
         await run.copies(prompts.quick_copies(stable.nonce, stable.copy_style, plan.sizes), 1)
-        await run.agreement(prompts.quick_continuations(stable.nonce, plan.sizes), 1)
+        await run.agreement((prompts.quick_continuations(stable.reference.nonce, plan.sizes), 1))
         await run.detectors(prompts.questions(stable.nonce, plan.sizes))
         run.accept_length()
     except Stopped:
@@ -77,20 +76,33 @@ async def full(
     progress: OnCheck = ignore,
     *,
     clock: Callable[[], float] = time.monotonic,
+    events: OnEvent = ignore,
 ) -> GateReport:
-    """The full gate: agreement together and one by one, bursts at each level, a long copy, coding.
+    """The full gate: short questions, agreement together and one by one, bursts at each level, a repeated prompt, a
+    long copy, a long prompt, coding, production's sampling.
 
     Raises :class:`EngineGone` as :func:`quick` does.
     """
     nonce, style, sizes = stable.nonce, stable.copy_style, plan.sizes
-    run = Stage("full", send, plan, stable, progress, max(FULL_LIMIT_S, SLOWER * stable.seconds), clock)
+    run = Stage("full", send, plan, stable, progress, max(FULL_LIMIT_S, SLOWER * stable.seconds), clock, events)
     try:
-        await run.agreement(prompts.crowd_continuations(nonce, sizes), CROWD)
-        await run.agreement(prompts.single_continuations(nonce, sizes), 1)
+        await run.wide_margins(CROWD)
+        await run.agreement(
+            (prompts.crowd_continuations(stable.reference.nonce, sizes), CROWD),
+            (prompts.single_continuations(stable.reference.nonce, sizes), 1),
+        )
         for level in plan.levels():
-            await run.copies(prompts.burst(nonce, level, max(level, 4), style, sizes), level, f"concurrency_{level}")
+            copies = prompts.burst(nonce, level, max(level, LEAST_COPIES), style, sizes)
+            await run.mixed(copies, level, f"concurrency_{level}")
+        await run.mixed(prompts.mixed(nonce, style, sizes), CROWD, "repeated_prompt")
         await run.copies(prompts.long_copy(nonce, style, sizes), 1)
+        await run.long_prompt(
+            prompts.beside_long(nonce, style, sizes),
+            prompts.long_prompt(nonce, style, sizes),
+            prompts.after_long(nonce, style, sizes),
+        )
         await run.coding(isolation)
+        await run.sampling(prompts.sampled(nonce, sizes.sampled, sizes), CROWD)
         await run.detectors()
         run.accept_length()
         await run.facts(inspect, expected)
@@ -111,34 +123,40 @@ async def soak(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     on_round: Callable[[int, int], None] = ignore,
+    events: OnEvent = ignore,
 ) -> GateReport:
     """Rounds of copies and continuations, spread over ``duration_s``, until both it and ``requests`` are over.
 
-    ``on_round`` hears how many requests were asked, of how many. A soak that needs more than four times ``duration_s``
-    and ``expected_s`` for its requests is inconclusive. Raises :class:`EngineGone` as :func:`quick` does.
+    The first round comes after a load and then some idle seconds, and the others leave idle seconds between them: some
+    faults wait for the moment when nothing runs. ``on_round`` hears how many requests were asked, of how many. A soak
+    that needs more than four times ``duration_s`` and ``expected_s`` for its requests is inconclusive. Raises
+    :class:`EngineGone` as :func:`quick` does.
     """
     rounds = max(1, math.ceil(requests / SOAK_BATCH))
-    run = Stage("soak", send, plan, stable, progress, SLOWER * duration_s + expected_s, clock)
+    run = Stage("soak", send, plan, stable, progress, SLOWER * duration_s + expected_s, clock, events)
     if not run.planned("soak"):
         return run.report()
-    number = 0
+    number, idle_s = 0, min(IDLE_S, IDLE_SHARE * duration_s)
     try:
+        load = prompts.burst(f"{stable.nonce}-load", CROWD, CROWD, stable.copy_style, plan.sizes)
+        await run.ask(load, CROWD)
+        await sleep(idle_s)
         while number < rounds or run.elapsed() < duration_s:
             probes = prompts.soak_round(stable.nonce, number, SOAK_BATCH, stable.copy_style, plan.sizes)
             await run.ask(probes, SOAK_CONCURRENCY)
             number += 1
             on_round(len(run.seen), max(requests, len(run.seen)))
-            verdict = _soaked(run, plan)
+            verdict = _soaked(run, plan, idle_s)
             if verdict.verdict is not Verdict.PASS:
                 run.conclude(verdict, run.seen)
             await sleep(max(0.0, min(duration_s, number * duration_s / rounds) - run.elapsed()))
-        run.conclude(_soaked(run, plan), run.seen)
+        run.conclude(_soaked(run, plan, idle_s), run.seen)
     except Stopped:
         pass
     return run.report()
 
 
-def _soaked(run: Stage, plan: GatePlan) -> CheckResult:
+def _soaked(run: Stage, plan: GatePlan, idle_s: float) -> CheckResult:
     """The verdict over everything that a soak has seen so far."""
     came = [(probe, answer) for probe, answer in run.seen if answer.error is None or answer.error_kind == "body"]
     missing = len(run.seen) - len(came)
@@ -153,7 +171,9 @@ def _soaked(run: Stage, plan: GatePlan) -> CheckResult:
     rate = accept.judge([answer for _, answer in came], plan.expect_accept)
     if plan.has("quick", accept.NAME) and rate.verdict is Verdict.FAIL:
         return replace(rate, name="soak")
-    said = f"{len(came)} of {len(run.seen)} answers came, nothing found"
+    said = (
+        f"{len(came)} of {len(run.seen)} answers came, the first after {idle_s:.0f} idle s under no load; nothing found"
+    )
     if missing > max(1, SOAK_LOST * len(run.seen)) or not came:
         return CheckResult("soak", Verdict.INCONCLUSIVE, said, cause="gate_inconclusive")
     return CheckResult("soak", Verdict.PASS, said)

@@ -60,3 +60,39 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
     ("prose", "In three or four plain sentences, explain why ice floats on water."),
     ("list", "List the seven days of the week in English, one per line, and nothing else."),
 )
+
+# One sure answer each: the word or number that must stand in it.
+SURE: tuple[tuple[str, str], ...] = (
+    ("What is the capital of France? Answer with one word.", "Paris"),
+    ("What is 17 + 25? Answer with the number only.", "42"),
+    ("What is the capital of Japan? Answer with one word.", "Tokyo"),
+    ("What is 9 * 8? Answer with the number only.", "72"),
+    ("Which is the largest planet of the solar system? Answer with its name only.", "Jupiter"),
+    ("What is 100 - 37? Answer with the number only.", "63"),
+    ("What is the capital of Italy? Answer with one word.", "Rome"),
+    ("What is 12 * 12? Answer with the number only.", "144"),
+    ("Who wrote Hamlet? Answer with the family name only.", "Shakespeare"),
+    ("What is 250 + 250? Answer with the number only.", "500"),
+    ("What is the capital of Germany? Answer with one word.", "Berlin"),
+    ("What is 81 - 19? Answer with the number only.", "62"),
+    ("What is the chemical symbol for gold? Answer with the symbol only.", "Au"),
+    ("What is 15 * 4? Answer with the number only.", "60"),
+    ("How many days are in a week? Answer with one word.", "seven"),
+    ("What is 33 + 44? Answer with the number only.", "77"),
+    ("What is the capital of Spain? Answer with one word.", "Madrid"),
+    ("What is 7 * 6? Answer with the number only.", "42"),
+    ("What is the capital of Egypt? Answer with one word.", "Cairo"),
+    ("What is 500 - 125? Answer with the number only.", "375"),
+)
+
+# What production may be asked: answered with its own sampling, so that only the detectors can judge them.
+OPEN: tuple[tuple[str, str], ...] = (
+    ("prose", "Describe, in one paragraph, how a lock lifts a boat from one stretch of a canal to the next."),
+    ("prose", "Explain to a new colleague why backups that were never restored are only hopes."),
+    ("prose", "Tell in one paragraph how bread dough changes between mixing and baking."),
+    ("prose", "What should somebody check before a long bicycle tour? Answer in one paragraph."),
+    ("prose", "Describe a small railway station early on a winter morning, in one paragraph."),
+    ("prose", "Why do old houses creak at night? Answer in one plain paragraph."),
+    ("prose", "Explain how a hand pump raises water from a well, in one paragraph."),
+    ("prose", "Give a short account of how letters were sorted by hand in a post office."),
+)

@@ -17,22 +17,30 @@ NO_SPECULATION = "none"
 class GateSizes:
     """Sizes of the gate. ``concurrency`` are the levels of the full gate; ``skip`` names checks left out on purpose.
 
-    ``max_tokens`` is for a coding problem. ``singles`` and ``crowd`` are the full gate's continuations, one at a time
-    and together; each has ``tokens`` (the crowd's twice as many). ``copy_words`` is the length of a copy,
-    ``long_copy_words`` of the long one.
+    ``coding`` and ``wide`` are how many problems and short questions; ``max_tokens`` is for a coding problem.
+    ``singles`` and ``crowd`` are the full gate's continuations, one at a time and together; each has ``tokens`` (the
+    crowd's twice as many, its first ``long_tokens``). ``copy_words`` is the length of a copy, ``long_copy_words`` of
+    the long one, ``long_prompt_words`` of the long prompt (0: none). ``mixed`` and ``sampled`` are the requests of
+    those checks; ``sampling`` is production's, empty for the server's own defaults.
     """
 
-    concurrency: tuple[int, ...] = (1, 8)
+    concurrency: tuple[int, ...] = (1, 2, 8, 32)
     soak_s: float = 300.0
     soak_requests: int = 200
     skip: tuple[str, ...] = ()
-    coding: int = 5
+    coding: int = 30
     max_tokens: int = 400
-    singles: int = 10
+    singles: int = 6
     crowd: int = 16
     tokens: int = 128
     copy_words: int = 90
     long_copy_words: int = 300
+    wide: int = 20
+    mixed: int = 16
+    sampled: int = 8
+    long_prompt_words: int = 2600
+    long_tokens: int = 600
+    sampling: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

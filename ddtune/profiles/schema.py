@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator
 
@@ -46,6 +46,12 @@ class GateFile(_Model):
     tokens: Positive = GateSizes.tokens
     copy_words: Annotated[int, Field(ge=12)] = GateSizes.copy_words
     long_copy_words: Annotated[int, Field(ge=12)] = GateSizes.long_copy_words
+    wide: Annotated[int, Field(ge=0)] = GateSizes.wide
+    mixed: Annotated[int, Field(ge=0)] = GateSizes.mixed
+    sampled: Annotated[int, Field(ge=0)] = GateSizes.sampled
+    long_prompt_words: Annotated[int, Field(ge=0)] = GateSizes.long_prompt_words
+    long_tokens: Positive = GateSizes.long_tokens
+    sampling: dict[Literal["temperature", "top_p", "top_k", "min_p"], Annotated[float, Field(ge=0)]] = {}
 
 
 class ProfileFile(_Model):

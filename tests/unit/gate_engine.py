@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ddtune.gate.model import Answer, Request
+from ddtune.gate.texts import SURE
 
 PROSE = (
     "The keeper walked along the wall before the tide came in and wrote down what he had seen of the boats.",
@@ -93,6 +94,8 @@ def healthy(request: Request, accept: float = 4.5) -> Answer:
         text = text if copied.lastindex == 1 else text.removeprefix(copied.group(2))
     elif solved:
         text = f"```python{solved}```"
+    elif sure := next((answer for asked, answer in SURE if asked in prompt), None):
+        text = sure
     else:
         rng = random.Random(prompt)
         text = " ".join(rng.sample(PROSE, len(PROSE)) + rng.sample(PROSE, len(PROSE)))

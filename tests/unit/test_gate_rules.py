@@ -11,6 +11,7 @@ from ddtune.gate.baseline import Baseline
 from ddtune.gate.model import Answer, CheckResult, GateReport, Verdict, summary
 from ddtune.gate.plan import FULL_TOKENS, plan
 from ddtune.gate.process_facts import Expected, Facts
+from ddtune.gate.reference import IDENTICAL, Reference, agreed
 from ddtune.profiles.model import GateSizes, Release
 
 
@@ -24,6 +25,11 @@ def runs(start: int, other: int, length: int = 100, count: int = 6) -> dict[str,
 
 
 REFERENCE = runs(100, 0)
+
+
+def against(repeats: dict[str, Answer]) -> Reference:
+    """Stable's answers with one further run."""
+    return Reference("n", REFERENCE, {name: (answer,) for name, answer in repeats.items()})
 
 
 @pytest.mark.parametrize(
@@ -40,24 +46,75 @@ REFERENCE = runs(100, 0)
     ],
 )
 def test_agreement_is_judged_by_stables_own(own: int, start: int, verdict: Verdict) -> None:
-    repeats = runs(own, 5000)
-    assert agreement.judge(REFERENCE, repeats, list(runs(start, 9000).values())).verdict is verdict
+    known = against(runs(own, 5000))
+    assert agreement.judge(known, list(runs(start, 9000).values())).verdict is verdict
 
 
 def test_agreement_needs_most_prompts_and_most_answers() -> None:
     bad, good = runs(0, 9000), runs(60, 9000)
     half = [bad["0"], bad["1"], good["2"], good["3"], good["4"], good["5"]]
-    assert agreement.judge(REFERENCE, REFERENCE, half).verdict is Verdict.PASS
+    assert agreement.judge(against(REFERENCE), half).verdict is Verdict.PASS
     lost = [replace(answer, error="cut by time") for answer in list(good.values())[:2]]
-    assert agreement.judge(REFERENCE, REFERENCE, [*lost, *list(good.values())[2:]]).verdict is Verdict.INCONCLUSIVE
-    assert agreement.judge(REFERENCE, REFERENCE, [*lost, *list(bad.values())[2:]]).verdict is Verdict.FAIL
-    assert agreement.judge({}, {}, half).verdict is Verdict.INCONCLUSIVE
+    assert agreement.judge(against(REFERENCE), [*lost, *list(good.values())[2:]]).verdict is Verdict.INCONCLUSIVE
+    assert agreement.judge(against(REFERENCE), [*lost, *list(bad.values())[2:]]).verdict is Verdict.FAIL
+    assert agreement.judge(Reference("n"), half).verdict is Verdict.INCONCLUSIVE
 
 
 def test_agreement_takes_words_where_ids_are_absent_and_short_identical_answers_as_equal() -> None:
     one, two = Answer("a", text="a b c d e f g"), Answer("a", text="a b c d x f g")
-    assert agreement.agreed(one, two) == 4
-    assert agreement.agreed(ids("a", 1), ids("a", 1)) == agreement.IDENTICAL
+    assert agreed(one, two) == 4
+    assert agreed(ids("a", 1), ids("a", 1)) == IDENTICAL
+
+
+def test_a_cut_answer_says_nothing_of_what_lies_behind_its_end() -> None:
+    whole, cut = ids("a", 1, 2, 3, 4), replace(ids("a", 1, 2), finish_reason="length")
+    assert agreed(whole, cut) == IDENTICAL
+    assert agreed(whole, ids("a", 1, 2)) == 2
+
+
+def sharp(count: int = 26) -> Reference:
+    """Answers of which the reference was sure, but for a near-tie with token 77 at position 50."""
+    gaps = (*[4.0] * 50, 0.2, *[4.0] * 49)
+    runner_up = (*[-1] * 50, 77, *[-1] * 49)
+    first = {
+        name: replace(answer, gaps=gaps, runners_up=runner_up) for name, answer in runs(100, 0, count=count).items()
+    }
+    return Reference("n", first, {name: (answer,) for name, answer in first.items()})
+
+
+def parted(name: str, at: int, token: int) -> Answer:
+    return ids(name, *range(at), token, *[5] * (99 - at))
+
+
+@pytest.mark.parametrize(
+    ("at", "token", "many", "verdict"),
+    [
+        (50, 77, 26, Verdict.PASS),
+        (50, 78, 5, Verdict.PASS),
+        (50, 78, 6, Verdict.FAIL),
+        (60, 77, 6, Verdict.FAIL),
+        (60, 77, 5, Verdict.PASS),
+    ],
+)
+def test_with_gaps_a_parting_is_harmless_at_a_near_tie_only(at: int, token: int, many: int, verdict: Verdict) -> None:
+    """All 26 may part at a near-tie with the second choice; six anywhere else are too many."""
+    reference = sharp()
+    answers = [parted(name, at, token) if int(name) < many else answer for name, answer in reference.answers.items()]
+    assert agreement.judge(reference, answers).verdict is verdict
+
+
+def test_where_the_reference_parts_from_itself_nobody_is_suspected() -> None:
+    reference = sharp()
+    again = {name: (parted(name, 60, 91),) for name in reference.answers}
+    noisy = replace(reference, again=again)
+    answers = [parted(name, 60, 91) for name in reference.answers]
+    assert agreement.judge(reference, answers).verdict is Verdict.FAIL
+    assert agreement.judge(noisy, answers).verdict is Verdict.PASS
+
+
+def test_the_verdict_says_whose_answers_were_the_measure() -> None:
+    reference = replace(sharp(), said="the reference of stable of 2026-11-02 10:00 UTC by ana")
+    assert "of 2026-11-02 10:00 UTC by ana" in agreement.judge(reference, list(reference.answers.values())).reason
 
 
 TEXT = prompts.text_of("n", 90)
@@ -195,7 +252,7 @@ def test_the_whole_plan_stays_within_its_tokens() -> None:
     made = plan(PRODUCTION, speculative=True, isolation="bubblewrap")
     assert made.names[:5] == ("process_facts", "verbatim_copy", "agreement", "detectors", "accept_length")
     assert set(made.names) >= {"coding", "soak", "concurrency_2", "concurrency_8", "concurrency_32", "concurrency_128"}
-    assert made.levels() == (2, 8, 32, 128)
+    assert made.levels() == (1, 2, 8, 32, 128)
     assert made.not_planned == {}
     assert sum(check.tokens for check in made.checks if check.stage == "full") <= FULL_TOKENS
 
@@ -231,13 +288,13 @@ def test_copies_and_agreement_cannot_be_left_out_and_the_rest_can() -> None:
     assert made.levels() == ()
     assert set(made.not_planned) == {"coding", "concurrency", "soak"}
     one = plan(replace(PRODUCTION, skip=("concurrency_128",)), speculative=True, isolation="unshare")
-    assert one.levels() == (2, 8, 32)
+    assert one.levels() == (1, 2, 8, 32)
 
 
 def test_a_level_that_does_not_fit_is_said_and_the_highest_fits_first() -> None:
-    made = plan(replace(PRODUCTION, concurrency=(8, 64, 256, 300)), speculative=True, isolation=None)
-    assert made.levels() == (8, 300)
-    assert set(made.not_planned) == {"coding", "concurrency_64", "concurrency_256"}
+    made = plan(replace(PRODUCTION, concurrency=(8, 128, 256, 300)), speculative=True, isolation=None)
+    assert made.levels() == (8, 128, 300)
+    assert set(made.not_planned) == {"coding", "concurrency_256"}
 
 
 def test_reports_merge_to_the_worse_verdict_and_add_costs() -> None:
@@ -245,7 +302,13 @@ def test_reports_merge_to_the_worse_verdict_and_add_costs() -> None:
     unsure = CheckResult("a", Verdict.INCONCLUSIVE, "cut", 2.0, 5, "gate_inconclusive")
     bad = CheckResult("b", Verdict.FAIL, "wrong", 1.0, 1, "wrong_output")
     report = GateReport({"a": good}).merged(GateReport({"a": unsure, "b": bad}, {"c": "left out"}))
-    assert summary(report)["a"] == {"verdict": "inconclusive", "reason": "cut", "seconds": 3.0, "tokens": 15}
+    assert summary(report)["a"] == {
+        "verdict": "inconclusive",
+        "reason": "cut",
+        "seconds": 3.0,
+        "tokens": 15,
+        "budget": None,
+    }
     assert report.failed == bad
     assert not report.passed
     assert GateReport({"a": good}).passed

@@ -149,10 +149,13 @@ def test_garbage_only_in_a_large_batch_is_found_by_its_level() -> None:
     assert (report.failed.name, report.failed.cause) == ("concurrency_32", "garbage_output")
 
 
-def test_answers_that_do_not_come_are_inconclusive_and_a_hang_when_none_did() -> None:
+def test_answers_that_do_not_come_are_inconclusive_and_a_hang_when_not_one_token_does() -> None:
     report = gate(Engine(only("topic", fails("timeout"))))
     assert report.failed is not None
     assert (report.failed.name, report.failed.verdict) == ("agreement", Verdict.INCONCLUSIVE)
+    report = gate(Engine(only("topic", fails("timeout")), only("still-there", fails("timeout"))))
+    assert report.failed is not None
+    assert (report.failed.name, report.failed.verdict) == ("agreement", Verdict.FAIL)
     assert report.failed.cause == "hang"
     report = gate(Engine(only("copy-1", fails("timeout"))))
     assert report.failed is not None
@@ -213,7 +216,7 @@ def test_soak_stops_at_the_first_garbage() -> None:
     report = asyncio.run(runner.soak(engine.send, planned(), STABLE, 0, 200))
     assert report.failed is not None
     assert report.failed.cause == "garbage_output"
-    assert len(engine.loads) == 3
+    assert len(engine.loads) == 4, "a load and three rounds"
 
 
 def test_one_lost_answer_of_a_hundred_does_not_doubt_a_soak_and_five_do() -> None:

@@ -31,6 +31,8 @@ _FACTS = (
     ("capital of germany", "The capital of Germany is Berlin."),
     ("capital of japan", "The capital of Japan is Tokyo."),
     ("capital of italy", "The capital of Italy is Rome."),
+    ("capital of spain", "The capital of Spain is Madrid."),
+    ("capital of egypt", "The capital of Egypt is Cairo."),
     ("largest planet", "The largest planet in the solar system is Jupiter."),
     ("boiling point of water", "At sea level, water boils at 100 degrees Celsius."),
     ("chemical symbol for gold", "The chemical symbol for gold is Au."),
@@ -127,9 +129,10 @@ def _fact(prompt: str) -> str | None:
     for key, fact in _FACTS:
         if key in lowered:
             return fact
-    found = _SUM.search(prompt) if "what is" in lowered or "compute" in lowered or "calculate" in lowered else None
-    if not found:
+    sums = list(_SUM.finditer(lowered)) if re.search("what is|compute|calculate", lowered) else []
+    if not sums:
         return None
+    found = sums[-1]
     left, sign, right = int(found.group(1)), found.group(2), int(found.group(3))
     value = left + right if sign == "+" else left - right if sign == "-" else left * right
     return f"{left} {sign} {right} = {value}"
