@@ -16,6 +16,7 @@ COMMANDS = {
     "abort": ("ddtune.cli.switch", "Stop the running transaction; the host goes back to stable."),
     "gate": ("ddtune.cli.gate", "Judge the running service."),
     "canary": ("ddtune.cli.canary", "Check tree attention under CUDA graphs beside the service."),
+    "golden": ("ddtune.cli.golden", "Make the reference answers that later gates are judged by."),
     "history": ("ddtune.cli.history", "What happened on a host and why."),
     "evidence": ("ddtune.cli.evidence", "A redacted tar of one operation, for a ticket."),
     "record": ("ddtune.cli.record", "Record what the dashboard sees of a host into a file."),

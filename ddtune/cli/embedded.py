@@ -11,7 +11,7 @@ from ddtune.cli import report
 from ddtune.config.paths import runtime_dir
 from ddtune.host import bundle
 from ddtune.profiles import store
-from ddtune.rollout.transaction import owner
+from ddtune.rollout.owner import owner
 from ddtune.sim.host import EmbeddedHost, HostError
 from ddtune.sim.real import RealEngine
 from ddtune.sim.settings import Settings

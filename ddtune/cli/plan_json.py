@@ -33,6 +33,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "confirm_deadline_s": plan.confirm_deadline_s,
         "soak_s": plan.soak_s,
         "gate": list(plan.gate),
+        "checks": [{"stage": one.stage, "name": one.name, "tokens": one.tokens} for one in plan.checks],
+        "reference": plan.reference,
         "not_planned": dict(plan.not_planned),
         "traffic": plan.traffic,
         "canary": None if plan.canary is None else asdict(plan.canary),

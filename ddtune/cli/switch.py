@@ -75,14 +75,15 @@ def _run(
 
     with reached(name, as_json=as_json) as config:
         if not dry_run:
-            _require_writable(config, as_json=as_json)
+            require_writable_host(config, as_json=as_json)
         # The way back is never made hard: a rollback needs no name typed.
         if protect and kind != "rollback" and not dry_run:
-            _require_name(config, confirm, as_json=as_json)
+            require_name(config, confirm, as_json=as_json)
         transact(config, name, kind, profile, force=force, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _require_writable(config: HostConfig, *, as_json: bool) -> None:
+def require_writable_host(config: HostConfig, *, as_json: bool) -> None:
+    """End the command on a host that may only be read."""
     from ddtune.rollout.errors import Refused, require_writable
 
     try:
@@ -93,7 +94,8 @@ def _require_writable(config: HostConfig, *, as_json: bool) -> None:
         )
 
 
-def _require_name(config: HostConfig, confirm: str | None, *, as_json: bool) -> None:
+def require_name(config: HostConfig, confirm: str | None, *, as_json: bool) -> None:
+    """End the command unless a protected host was named."""
     if config.protected and confirm != config.name:
         report.fail(
             f"{config.name} is protected: add --confirm {config.name} to change it.",

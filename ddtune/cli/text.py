@@ -34,6 +34,7 @@ def plan_text(plan: Plan) -> str:
         "then cut",
         f"gate: {', '.join(plan.gate)}; soak {plan.soak_s:.0f} s"
         + (f"; not planned: {', '.join(f'{name} ({why})' for name, why in plan.not_planned.items())}"),
+        f"answers are compared with {clean(plan.reference)}",
         "users see the trial's answers while it is gated"
         if plan.traffic == "open"
         else "only loopback reaches the trial until the quick gate passed",
@@ -61,8 +62,10 @@ def canary_command(plan: Plan) -> str:
 
 
 def progress_text(step: Progress) -> str:
-    """One line of a running transaction."""
+    """One line of a running transaction; nothing for what only a screen shows."""
     state = "done" if step.done else "…"
+    if step.gate is not None:
+        return ""
     verdict = f"  {step.check.name}: {step.check.verdict} ({clean(step.check.reason)})" if step.check else ""
     left = "" if step.lease_in_s is None else f"  [host goes back by itself in {step.lease_in_s:.0f} s if this dies]"
     return f"{step.phase:10} {step.seconds:6.1f} s {state} {clean(step.text)}{verdict}{left}"

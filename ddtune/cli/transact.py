@@ -7,15 +7,18 @@ import signal
 import sys
 from concurrent.futures import Future
 from types import FrameType
+from typing import NoReturn
 
 import click
 
 from ddtune.cli import report
 from ddtune.cli.text import outcome_text, plan_text, progress_text
 from ddtune.config.model import HostConfig
+from ddtune.gate.golden import Golden
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.live.worker import Worker
 from ddtune.rollout.errors import Refused, UnknownProfile
+from ddtune.rollout.golden import made_json, sentence
 from ddtune.rollout.model import Outcome, Plan, Progress
 from ddtune.rollout.outcome import EXIT_CODES, outcome_json
 from ddtune.rollout.session import Session
@@ -50,6 +53,8 @@ def transact(
                 if not click.confirm("Go on?", default=False):
                     raise SystemExit(report.INTERRUPTED)
             outcome = _follow(worker.submit(session.run(_Printer(as_json).put)), session, worker)
+            if kind == "golden":
+                _end_visit(outcome, session.golden, name, as_json=as_json)
             _end(outcome, name, as_json=as_json, asked_back=kind == "rollback")
         except UnknownProfile as error:
             report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=name)
@@ -78,7 +83,8 @@ class _Printer:
         while True:
             text = progress_text(self._queue.get())
             # Standard output belongs to the one JSON object.
-            print(text, file=sys.stderr if self._as_json else sys.stdout, flush=True)
+            if text:
+                print(text, file=sys.stderr if self._as_json else sys.stdout, flush=True)
 
 
 def _follow(running: Future[Outcome], session: Session, worker: Worker) -> Outcome:
@@ -154,6 +160,18 @@ def _run_canary(plan: Plan, config: HostConfig, worker: Worker) -> None:
     click.echo(
         f"No room for the canary: {refused}." if refused else canary_text(done, plan.host, simulated=plan.simulated)
     )
+
+
+def _end_visit(outcome: Outcome, made: Golden | None, name: str, *, as_json: bool) -> NoReturn:
+    """A visit that brought its answers and went back has done what was asked."""
+    if as_json:
+        report.print_json({**outcome_json(outcome, name), "golden": made_json(made) if made else None})
+    else:
+        click.echo(outcome_text(outcome))
+        if made is not None:
+            click.echo(report.clean(sentence(made)))
+    code = EXIT_CODES[outcome.outcome]
+    raise SystemExit(report.DONE if made is not None and outcome.outcome == "rolled_back" else code)
 
 
 def _end(outcome: Outcome, name: str, *, as_json: bool, asked_back: bool) -> None:

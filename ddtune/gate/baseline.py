@@ -88,7 +88,8 @@ async def measure(
     style, copies, copied = await _style(ask, nonce, sizes)
     kept = reference or Reference(nonce)
     topics = prompts.quick_continuations(kept.nonce, sizes)
-    await ask(_new(topics, kept), 1)
+    # Also where answers are kept: they tell what this build reports, and what it accepts.
+    await ask(topics, 1)
     await ask(prompts.questions(nonce, sizes), 1)
     quick_seconds = clock() - begun
     solved: tuple[str, ...] = ()

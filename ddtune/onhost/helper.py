@@ -55,6 +55,8 @@ VERBS = {
     "unadopt": ("unadopt", "UNADOPT", "unadopt"),
     "judged": ("verbs_release", "JUDGED", "judged"),
     "evidence": ("evidence", "EVIDENCE", "evidence"),
+    "golden": ("verbs_golden", "GOLDEN", "golden"),
+    "put_golden": ("verbs_golden", "PUT_GOLDEN", "put_golden"),
 }
 WITHOUT_UNIT = ("hello",)
 

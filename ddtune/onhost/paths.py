@@ -97,6 +97,10 @@ class UnitPaths(NamedTuple):
         return f"{self.quarantine_dir}/{sha}.json"
 
     @property
+    def golden_dir(self) -> str:
+        return self._state("golden")
+
+    @property
     def envelope(self) -> str:
         return self._state("envelope.jsonl")
 

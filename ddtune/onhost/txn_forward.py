@@ -15,6 +15,7 @@ from .txn_model import (
     SOAK,
     TRIAL,
     TRYING,
+    VISIT,
     Txn,
     busy,
     expired,
@@ -119,6 +120,8 @@ def renew(txn: Txn, event: ev.Renew) -> Step:
 def confirm(txn: Txn, event: ev.Confirm) -> Step:
     if txn.state in (COMMITTING, COMMITTED):
         return txn, ()
+    if txn.kind == VISIT:
+        return txn, (ev.Refused("unknown", f"{txn.op} is a visit, which always ends on stable"),)
     if txn.state not in TRYING or not txn.ready:
         return wrong_state(txn, "confirmed")
     if not event.invocation == event.running == txn.trial_invocation:

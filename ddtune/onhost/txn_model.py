@@ -26,7 +26,9 @@ TRYING = (TRIAL, SOAK)
 DECIDED = (COMMITTED, ROLLED_BACK, ROLLBACK_FAILED, HOST_ACTION_REQUIRED)
 STATES = (*LIVE, COMMITTING, *DECIDED)
 
-KINDS = ("switch", "restart", "rollback")
+VISIT = "golden"
+"""A visit to another release for reference answers: it is never confirmed."""
+KINDS = ("switch", "restart", "rollback", VISIT)
 
 
 class TxnError(Exception):

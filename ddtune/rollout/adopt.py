@@ -25,8 +25,8 @@ from ddtune.rollout.errors import Refused, require_writable
 from ddtune.rollout.inplace import judge_in_place
 from ddtune.rollout.install import constants, ensure_installed
 from ddtune.rollout.link import HostLink
+from ddtune.rollout.owner import owner
 from ddtune.rollout.survey import meant, survey
-from ddtune.rollout.transaction import owner
 
 ADOPTED = "adopted"
 PROBE_S = 180.0

@@ -7,12 +7,13 @@ from typing import Any
 
 from ddtune.gate import runner
 from ddtune.gate.baseline import Baseline
-from ddtune.gate.model import CheckResult, GateReport, Request, Verdict
+from ddtune.gate.model import CheckResult, GateEvent, GateReport, Request, Verdict
 from ddtune.gate.plan import GatePlan, plan
 from ddtune.gate.probe import chat
 from ddtune.gate.process_facts import Expected
 from ddtune.gate.sending import EngineGone
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+from ddtune.onhost.txn_model import VISIT
 from ddtune.rollout.errors import TrialFailed
 from ddtune.rollout.judge import Judge
 from ddtune.rollout.plan import Prepared
@@ -22,12 +23,19 @@ FIRST_QUESTION = chat("ready", "What is the capital of France? Answer with one w
 
 
 class Gating:
-    """Holds the baseline and the report so far. ``on_check`` is told each finished check."""
+    """Holds the baseline and the report so far. ``on_check`` is told each finished check, ``on_event`` every step."""
 
-    def __init__(self, judge: Judge, prepared: Prepared, on_check: Callable[[CheckResult], None]) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        prepared: Prepared,
+        on_check: Callable[[CheckResult], None],
+        on_event: Callable[[GateEvent], None],
+    ) -> None:
         self._judge = judge
         self._prepared = prepared
         self._on_check = on_check
+        self._on_event = on_event
         self._stable: Baseline | None = None
         self.report = GateReport()
 
@@ -53,6 +61,9 @@ class Gating:
             nonce=prepared.op,
             speculative=prepared.stable_speculative,
             isolation=prepared.isolation,
+            # A visit only asks stable whether it is itself again.
+            full=prepared.plan.kind != VISIT,
+            reference=prepared.reference,
         )
         return self._stable.problems
 
@@ -96,11 +107,15 @@ class Gating:
         assert stable is not None
         send, inspect, sizes = self._judge.send, self._judge.inspect, self._prepared.sizes
         if stage == "quick":
-            return await runner.quick(send, inspect, planned, stable, expected, self._on_check)
+            return await runner.quick(send, inspect, planned, stable, expected, self._on_check, events=self._on_event)
         if stage == "full":
             isolation = self._prepared.isolation
-            return await runner.full(send, inspect, planned, stable, expected, isolation, self._on_check)
-        return await runner.soak(send, planned, stable, sizes.soak_s, sizes.soak_requests, self._on_check)
+            return await runner.full(
+                send, inspect, planned, stable, expected, isolation, self._on_check, events=self._on_event
+            )
+        return await runner.soak(
+            send, planned, stable, sizes.soak_s, sizes.soak_requests, self._on_check, events=self._on_event
+        )
 
     def _plan(self) -> GatePlan:
         prepared = self._prepared

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ddtune.config.model import HostConfig
 from ddtune.gate import isolation, runner
 from ddtune.gate import plan as gate_plan
-from ddtune.gate.model import GateReport
+from ddtune.gate.model import GateEvent, GateReport
 from ddtune.gate.process_facts import Expected
 from ddtune.profiles import store
 from ddtune.profiles.model import AxisValue, GateSizes
+from ddtune.rollout import golden
 from ddtune.rollout.judge import Judge
 from ddtune.rollout.link import HostLink
+from ddtune.rollout.owner import owner
 from ddtune.rollout.state import read_state
 from ddtune.rollout.timing import Stopwatch
-from ddtune.rollout.transaction import owner
 from ddtune.rollout.units import adopted_unit
 
 PROBE_S = 180.0
 
 
-async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
+def nobody(_event: GateEvent) -> None:
+    """The default of who is told."""
+
+
+async def judge_running(
+    config: HostConfig, *, full: bool, on_event: Callable[[GateEvent], None] = nobody
+) -> GateReport:
     """Judge an adopted service by its own profile's sizes. Raises EngineGone, Refused, and the helper's errors.
 
     The host remembers the verdict, and on which engine build it was, unless it may only be read.
@@ -31,8 +38,9 @@ async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
         state = read_state(await link.call("state", limit=1))
         profile = store.load_profiles().get(state.stable.profile or "")
         axes = state.meta_of(state.stable.release).get("axes") or {}
+        sizes = gate_plan.production(profile.gate if profile else GateSizes(), axes.get("max_running"))
         report = await judge_in_place(
-            link, axes, profile.gate if profile else GateSizes(), full=full, tp_size=state.site.get("tp_size")
+            link, axes, sizes, full=full, tp_size=state.site.get("tp_size"), on_event=on_event, kept=True
         )
         bad = report.failed
         text = f"{bad.name}: {bad.reason}" if bad else f"{'the whole' if full else 'the quick'} gate passed"
@@ -43,10 +51,21 @@ async def judge_running(config: HostConfig, *, full: bool) -> GateReport:
 
 
 async def judge_in_place(
-    link: HostLink, axes: Mapping[str, AxisValue], sizes: GateSizes, *, full: bool, tp_size: int | None = None
+    link: HostLink,
+    axes: Mapping[str, AxisValue],
+    sizes: GateSizes,
+    *,
+    full: bool,
+    tp_size: int | None = None,
+    on_event: Callable[[GateEvent], None] = nobody,
+    kept: bool = False,
 ) -> GateReport:
-    """The quick gate, and the full one with ``full`` when the quick one passed. Raises EngineGone."""
+    """The quick gate, and the full one with ``full`` when the quick one passed; against the answers that the host keeps
+    with ``kept``, where it has any of this engine. Raises EngineGone.
+    """
     judge = Judge(link, Stopwatch())
+    inspected = await judge.inspected()
+    reference = await golden.kept(link, await golden.engine_key(link, inspected)) if kept else None
     speculative = axes.get("algorithm", "none") != "none"
     found = isolation.probe()
     stable = await runner.baseline(
@@ -56,6 +75,7 @@ async def judge_in_place(
         speculative=speculative,
         isolation=found.isolation if full else None,
         full=full,
+        reference=reference,
     )
     planned = gate_plan.plan(
         sizes,
@@ -65,9 +85,11 @@ async def judge_in_place(
         baseline=stable,
         stages=("quick", "full") if full else ("quick",),
     )
-    inspected = await judge.inspected()
     expected = Expected(invocation=inspected.get("invocation"), tp_size=tp_size)
-    report = await runner.quick(judge.send, judge.inspect, planned, stable, expected)
+    report = await runner.quick(judge.send, judge.inspect, planned, stable, expected, events=on_event)
     if full and report.passed:
-        report = report.merged(await runner.full(judge.send, judge.inspect, planned, stable, expected, found.isolation))
+        whole = await runner.full(
+            judge.send, judge.inspect, planned, stable, expected, found.isolation, events=on_event
+        )
+        report = report.merged(whole)
     return report

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ddtune.engine.model import Evidence
-from ddtune.gate.model import CheckResult
+from ddtune.gate.model import CheckResult, GateEvent
+from ddtune.gate.plan import Planned
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Plan:
 
     ``expected_start_s`` is from the stop to a checked generation, as the host's last starts took, and nobody is served
     meanwhile; ``expected_start_why`` says which starts.
+    ``checks`` are the gate's by stage, with their token budgets; ``reference`` says whose answers the candidate's are
+    compared with.
     """
 
     host: str
@@ -68,6 +71,8 @@ class Plan:
     simulated: bool = False
     canary: PlanCanary | None = None
     expected_start_why: str = ""
+    checks: tuple[Planned, ...] = ()
+    reference: str = ""
 
     @property
     def refused(self) -> Finding | None:
@@ -79,7 +84,8 @@ class Plan:
 class Progress:
     """One step forward of a running transaction, for the screen and the terminal.
 
-    ``deadline_in_s`` and ``lease_in_s`` are seconds until the host goes back by itself.
+    ``deadline_in_s`` and ``lease_in_s`` are seconds until the host goes back by itself. ``check`` is one that is over,
+    ``gate`` where a gate stands now; they never come together.
     """
 
     phase: str
@@ -89,6 +95,7 @@ class Progress:
     deadline_in_s: float | None = None
     lease_in_s: float | None = None
     check: CheckResult | None = None
+    gate: GateEvent | None = None
 
 
 @dataclass(frozen=True)

@@ -103,12 +103,13 @@ def ref_json(ref: ReleaseRef) -> dict[str, str | None]:
 
 
 def check_json(check: CheckResult) -> dict[str, Any]:
-    """``{verdict, reason, seconds, tokens}``."""
+    """``{verdict, reason, seconds, tokens, budget}``."""
     return {
         "verdict": str(check.verdict),
         "reason": check.reason,
         "seconds": round(check.seconds, 3),
         "tokens": check.tokens,
+        "budget": check.budget,
     }
 
 

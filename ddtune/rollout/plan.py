@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ddtune.gate import isolation as sandbox
 from ddtune.gate import plan as gate_plan
+from ddtune.gate.golden import engine_key
 from ddtune.gate.isolation import Isolation
 from ddtune.gate.process_facts import Expected
+from ddtune.gate.reference import Reference
 from ddtune.live.snapshot import Snapshot
+from ddtune.onhost.txn_model import VISIT
 from ddtune.profiles import store
 from ddtune.profiles.dialects import load_dialects
 from ddtune.profiles.diff import diff
 from ddtune.profiles.envelope import canary_at, canary_budget
 from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.model import GateSizes, Profile, Release
-from ddtune.rollout import preflight
+from ddtune.rollout import golden, preflight
 from ddtune.rollout.engine_check import FLAG_CHECK_S, ask_engine
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.learned import downtime
@@ -28,6 +31,8 @@ from ddtune.rollout.model import Finding, Plan, PlanCanary, ReleaseRef
 from ddtune.rollout.onbuild import Build, find_profile
 from ddtune.rollout.state import HostState, read_state
 from ddtune.rollout.timing import Stopwatch
+
+CHANGES = ("switch", VISIT)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Prepared:
     force: bool
     judges_stable: bool
     ends_trial: bool = False
+    golden_key: Mapping[str, str] = field(default_factory=dict)
+    reference: Reference | None = None
 
     @property
     def release_body(self) -> dict[str, Any]:
@@ -90,7 +97,7 @@ async def make_plan(
     snapshot: Snapshot | None,
     stopwatch: Stopwatch,
 ) -> Prepared:
-    """Read the host and say what ``kind`` (switch, restart or rollback) would do.
+    """Read the host and say what ``kind`` (switch, restart, rollback or golden, a visit) would do.
 
     With ``keep`` the host remembers what its engine was asked; without it nothing is written there.
     """
@@ -107,7 +114,9 @@ async def make_plan(
         asyncio.to_thread(sandbox.probe),
     )
     with stopwatch.excluded():
-        build = Build.of(state, await link.call("probe_build", timeout=FLAG_CHECK_S, **kept))
+        probed = await link.call("probe_build", timeout=FLAG_CHECK_S, **kept)
+    build = Build.of(state, probed)
+    key = engine_key(inspected.get("argv") or (), str(probed.get("build") or ""))
     target, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
     running = bool(inspected.get("pid"))
     same = stable is not None and preflight.same_in_effect(target, stable, inspected.get("env") or {})
@@ -116,24 +125,29 @@ async def make_plan(
     # A rollback ends the running transaction, whoever's it is.
     findings = [
         *([] if kind == "rollback" and state.busy is not None else preflight.host_findings(state, config.name)),
-        *(preflight.drift_findings(inspected, state, config.name) if kind == "switch" else []),
+        *(preflight.drift_findings(inspected, state, config.name) if kind in CHANGES else []),
         *(preflight.alarm_findings(snapshot.alarms) if snapshot and kind != "rollback" else []),
         *findings,
     ]
-    if kind == "switch" and running and not same and preflight.first_blocking(findings) is None:
+    if kind in CHANGES and running and not same and preflight.first_blocking(findings) is None:
         with stopwatch.excluded():
             findings += await ask_engine(link, target, keep=keep)
     isolation, why_not = found.isolation, found.reason
     speculative = {**build.axes(target), **profile.axes}.get("algorithm", "none") != "none"
     stable_axes = state.meta_of(state.stable.release).get("axes") or {}
     planned = gate_plan.plan(
-        profile.gate,
+        gate_plan.production(profile.gate, profile.axes.get("max_running")),
         speculative=speculative,
         isolation=isolation.kind if isolation else None,
         isolation_reason=why_not,
         expect_accept=profile.expect.accept_length,
     )
     limits = config.limits.scaled(config.clock_scale)
+    sizes = gate_plan.production(profile.gate, profile.axes.get("max_running"))
+    if kind == VISIT:
+        sizes = golden.sizes_of(state)
+        findings.append(_visit(sizes, state, limits.drain_s, config.clock_scale, same=same))
+    reference = await golden.kept(link, key) if running else None
     service = snapshot.service if snapshot else None
     start = downtime(state.history, profile.name)
     plan = Plan(
@@ -162,13 +176,15 @@ async def make_plan(
         axes=dict(profile.axes),
         simulated=config.simulated,
         canary=_canary(build, target, profile, state) if kind == "switch" and not same else None,
+        checks=planned.checks,
+        reference=reference.said if reference else "stable, asked just before",
     )
     return Prepared(
         op=op_id(state.history, profile.name or kind),
         plan=plan,
         release=target,
-        meta=None if kind != "switch" or same else _meta(profile, build),
-        sizes=_soak(profile.gate, config.clock_scale, limits.soak_s, limits.soak_requests),
+        meta=None if kind not in CHANGES or same else _meta(profile, build),
+        sizes=_soak(sizes, config.clock_scale, limits.soak_s, limits.soak_requests),
         speculative=speculative,
         stable_speculative=stable_axes.get("algorithm", "none") != "none",
         expect_accept=profile.expect.accept_length,
@@ -179,6 +195,22 @@ async def make_plan(
         force=force,
         judges_stable=running,
         ends_trial=kind == "rollback" and state.busy is not None,
+        golden_key=key,
+        reference=reference,
+    )
+
+
+def _visit(sizes: GateSizes, state: HostState, drain_s: float, clock_scale: float, *, same: bool) -> Finding:
+    """What a visit costs, in minutes, or why there is none to make."""
+    if same:
+        text = "What runs is without speculation already: `golden --from stable` makes the same without a restart."
+        return Finding(text, blocks=True, cause="unknown")
+    times = (state.txn or {}).get("times") or {}
+    start_s = times["ready"] - times["started"] if {"ready", "started"} <= set(times) else None
+    minutes = golden.visit_minutes(sizes, start_s, drain_s, clock_scale)
+    return Finding(
+        f"The visit takes about {minutes:g} min and restarts the service twice; meanwhile users are answered without "
+        "speculation or not at all, and it always ends on stable."
     )
 
 

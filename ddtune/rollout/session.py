@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 from ddtune.config.model import HostConfig
+from ddtune.gate.golden import Golden
 from ddtune.live.hub import Hub
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.worker import Worker
+from ddtune.onhost.txn_model import VISIT
 from ddtune.rollout.errors import Refused, require_writable
 from ddtune.rollout.feed import Feed
 from ddtune.rollout.link import HostLink
@@ -18,6 +20,7 @@ from ddtune.rollout.plan import Prepared, make_plan
 from ddtune.rollout.state import HostState, read_state
 from ddtune.rollout.timing import Stopwatch
 from ddtune.rollout.transaction import Transaction
+from ddtune.rollout.visit import Visit
 
 FIRST_READING_S = 20.0
 ENGINE_READING_S = 3.0
@@ -36,6 +39,8 @@ class Session:
         self._prepared: Prepared | None = None
         self._stopwatch = Stopwatch()
         self._running: Transaction | None = None
+        # What the last visit brought.
+        self.golden: Golden | None = None
 
     async def open(self) -> None:
         """Begin to read and connect the helper. Raises Unreachable, or Refused where no service is found."""
@@ -114,10 +119,12 @@ class Session:
             )
         if prepared.ends_trial:
             return await self.abort()
-        self._running = Transaction(self.link, self._feed, prepared, self._stopwatch, progress)
+        kind = Visit if prepared.plan.kind == VISIT else Transaction
+        self._running = kind(self.link, self._feed, prepared, self._stopwatch, progress)
         try:
             return await self._running.run()
         finally:
+            self.golden = self._running.made if isinstance(self._running, Visit) else None
             self._running = None
 
     async def abort_running(self) -> None:

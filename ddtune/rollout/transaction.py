@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ddtune import __version__
 from ddtune.engine.fatal import FATAL_PATTERNS
 from ddtune.engine.model import Evidence, Incident, Phase
-from ddtune.gate.model import CheckResult
+from ddtune.gate.model import CheckResult, GateEvent
 from ddtune.gate.sending import EngineGone
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.rollout.ending import await_over, await_serving
@@ -30,6 +26,7 @@ from ddtune.rollout.judge import Judge
 from ddtune.rollout.link import HostLink
 from ddtune.rollout.model import Outcome, Progress
 from ddtune.rollout.outcome import host_times, with_txn
+from ddtune.rollout.owner import owner
 from ddtune.rollout.plan import Prepared
 from ddtune.rollout.start import StartLimits, follow_start
 from ddtune.rollout.timing import Stopwatch
@@ -37,11 +34,6 @@ from ddtune.rollout.watch import TxnWatch, keep_lease
 
 GUARD_CLAIM_S = 3.0
 PATTERNS = [{"cause": cause, "regex": regex} for cause, regex in FATAL_PATTERNS]
-
-
-def owner() -> dict[str, Any]:
-    """Who runs this ddtune, as other operators will be told."""
-    return {"who": getpass.getuser(), "host": platform.node(), "pid": os.getpid(), "version": __version__}
 
 
 class Transaction:
@@ -64,7 +56,7 @@ class Transaction:
         self._judge.env_names = tuple(prepared.release.env_set) + tuple(prepared.release.env_unset)
         self._watch = TxnWatch(prepared.op)
         self._limits = link.config.limits.scaled(link.config.clock_scale)
-        self._gating = Gating(self._judge, prepared, self._on_check)
+        self._gating = Gating(self._judge, prepared, self._on_check, self._on_event)
         self._stage = ""
         self._stop_began: float | None = None
         self._served_at: float | None = None
@@ -235,9 +227,12 @@ class Transaction:
             )
         self._served_at = time.monotonic()
         self._took(await self._link.call("ready", op=op))
+        await self._judge_trial()
+
+    async def _judge_trial(self) -> None:
         await self._gate("quick")
         await self._gate("full")
-        self._took(await self._link.call("soak", op=op))
+        self._took(await self._link.call("soak", op=self._prepared.op))
         await self._gate("soak")
         with self._phase("confirm"):
             await self._confirm()
@@ -343,6 +338,9 @@ class Transaction:
     def _on_check(self, check: CheckResult) -> None:
         self._tell(self._stage or "baseline", check.seconds, check=check)
 
+    def _on_event(self, event: GateEvent) -> None:
+        self._tell(self._stage or event.stage, event.seconds, gate=event)
+
     @contextlib.contextmanager
     def _phase(self, name: str, *, own: bool = True, text: str = "") -> Iterator[None]:
         began = time.monotonic()
@@ -352,7 +350,14 @@ class Transaction:
         self._tell(name, time.monotonic() - began, text, done=True)
 
     def _tell(
-        self, phase: str, seconds: float, text: str = "", *, done: bool = False, check: CheckResult | None = None
+        self,
+        phase: str,
+        seconds: float,
+        text: str = "",
+        *,
+        done: bool = False,
+        check: CheckResult | None = None,
+        gate: GateEvent | None = None,
     ) -> None:
         decided = self._watch.reverted.is_set() or self._watch.over.is_set()
         self._progress(
@@ -364,5 +369,6 @@ class Transaction:
                 deadline_in_s=None if decided else self._watch.seconds_until("confirm_deadline"),
                 lease_in_s=None if decided else self._watch.seconds_until("lease_until"),
                 check=check,
+                gate=gate,
             )
         )

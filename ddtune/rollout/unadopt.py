@@ -11,8 +11,8 @@ from ddtune.live.target import target_of
 from ddtune.rollout import privilege
 from ddtune.rollout.errors import Refused, require_writable
 from ddtune.rollout.install import constants
+from ddtune.rollout.owner import owner
 from ddtune.rollout.survey import survey
-from ddtune.rollout.transaction import owner
 from ddtune.rollout.units import choose
 
 # The helper's verb needs a unit; where no trace of one is left only the programs are taken away.

@@ -9,7 +9,7 @@ from typing import Any
 
 from textual.content import Content
 
-from ddtune.gate.model import CheckResult, Verdict
+from ddtune.gate.model import CheckResult, GateEvent, Verdict
 from ddtune.tui import words
 from ddtune.tui.view import Run, View
 
@@ -52,7 +52,9 @@ def stages(run: Run, now: float) -> list[Stage]:
         progress = step.progress
         name = "rollback" if "rollback" in found and progress.check else progress.phase.split(" ")[0]
         stage = found.get(name, Stage(name))
-        if progress.check is not None:
+        if progress.gate is not None:
+            stage = replace(stage, text=_standing(progress.gate))
+        elif progress.check is not None:
             stage = replace(stage, checks=(*stage.checks, progress.check))
         elif progress.phase.startswith("start "):
             part = f"{progress.phase.removeprefix('start ')} {progress.seconds:.0f}"
@@ -95,6 +97,12 @@ def host_stages(txn: Mapping[str, Any], boottime: float | None) -> list[Stage]:
             until = times.get("rollback_begun", now) if given_up else now
             found.append(Stage(name, "failed" if given_up else "running", max(0.0, until - times[begin])))
     return found
+
+
+def _standing(event: GateEvent) -> str:
+    """Where a gate stands, in a few words."""
+    asked = f", {event.answered} of {event.asked} answers" if event.asked else ""
+    return f"{event.number} of {event.of}: {event.check.replace('_', ' ')}{asked}"
 
 
 def lines(view: View, width: int, height: int) -> list[Content]:

@@ -19,6 +19,11 @@ crowd = 4
 tokens = 12
 copy_words = 24
 long_copy_words = 40
+wide = 4
+mixed = 6
+sampled = 2
+long_prompt_words = 300
+long_tokens = 24
 """
 AXES = '[axes]\nalgorithm = "none"\ngraphs = true\noverlap = true\nmax_running = {max_running}\n'
 EIGHT, FOUR = AXES.format(max_running=MAX_RUNNING), AXES.format(max_running=4)

@@ -126,6 +126,9 @@ class Engine:
         self.loads.append((concurrency, list(requests)))
         out = []
         for request in requests:
+            if request.path == "/flush_cache":
+                out.append(Answer(request.id, error="the answer is not a JSON object", error_kind="body"))
+                continue
             answer = healthy(request, self.accept)
             for fault in self.faults:
                 answer = fault(request, answer)

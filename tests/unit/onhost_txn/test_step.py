@@ -91,6 +91,16 @@ def test_confirm_needs_the_very_start_that_was_judged() -> None:
     assert (new.state, effects) == (t.COMMITTING, ())
 
 
+def test_a_visit_is_never_confirmed_and_an_asked_end_of_it_blames_nobody() -> None:
+    visit = on_trial(kind="golden", ready=True)
+    txn, effects = run(t.Confirm(1, "a", "1", "1"), txn=visit)
+    assert txn == visit
+    assert isinstance(effects[0], t.Refused)
+    txn, _ = run(t.Abort(1, "a", "operator_request"), txn=visit)
+    assert txn.state == t.ROLLED_BACK
+    assert t.Quarantine not in kinds(settle(txn)[1])
+
+
 def test_a_confirm_that_comes_too_late_is_refused_and_rolls_back() -> None:
     txn, effects = run(t.Confirm(1000, "a", "1", "1"), txn=on_trial(ready=True))
     assert (txn.state, txn.cause) == (t.ROLLED_BACK, "lease_lost")
