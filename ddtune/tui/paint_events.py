@@ -13,6 +13,7 @@ from ddtune.tui import words
 from ddtune.tui.view import View
 
 EVIDENCE_SHOWN = 3
+STEPS = ("armed", "swapped")
 MARKS = {
     "committed": ("✓", words.GOOD),
     "adopted": ("✓", words.GOOD),
@@ -35,7 +36,7 @@ SAID = {
 
 def lines(view: View, width: int, height: int) -> list[Content]:
     """The newest events in ``height`` lines: how each transaction ended, and each incident."""
-    ended = [line for line in view.snapshot.history if line.get("event") not in ("armed", "swapped")]
+    ended = [line for line in view.snapshot.history if line.get("event") not in STEPS]
     dated = [(float(line.get("at") or 0.0), _event(line)) for line in ended]
     dated += [(incident.at, _incident(incident)) for incident in view.snapshot.incidents]
     newest = sorted(dated, key=lambda one: one[0], reverse=True)[:height]
@@ -45,18 +46,22 @@ def lines(view: View, width: int, height: int) -> list[Content]:
 
 
 def history(entries: Sequence[Mapping[str, Any]], incidents: Sequence[Incident], width: int) -> list[Content]:
-    """Every step of every transaction with its evidence and its owner, and every incident; the newest first."""
-    dated = [(float(entry.get("at") or 0.0), _in_full(entry, width)) for entry in entries]
+    """How each transaction ended, with its evidence, its owner and what it took, and each incident; the newest first.
+
+    The steps of a transaction stand only until its end is known.
+    """
+    over = {entry.get("op") for entry in entries if entry.get("event") not in STEPS and entry.get("op")}
+    told = [entry for entry in entries if entry.get("event") not in STEPS or entry.get("op") not in over]
+    dated = [(float(entry.get("at") or 0.0), _in_full(entry, width)) for entry in told]
     dated += [(one.at, _incident_in_full(one, width)) for one in incidents]
-    found = [row for _, rows in sorted(dated, key=lambda one: one[0], reverse=True) for row in rows]
+    found = [row for _, rows in sorted(dated, key=lambda one: one[0], reverse=True) for row in (*rows, words.line(""))]
     return found or [words.line((" Nothing has happened on this host yet.", words.MUTED))]
 
 
 def _in_full(entry: Mapping[str, Any], width: int) -> list[Content]:
-    owner = entry.get("owner") or {}
-    by = f"  by {words.word(owner.get('who'))}@{words.word(owner.get('host'))}" if owner else ""
-    at = f" {words.clock(float(entry.get('at') or 0.0))}  "
-    rows = [words.fit(words.line((at, words.MUTED), _event(entry), (by, words.MUTED)), width)]
+    at = f" {words.day(float(entry.get('at') or 0.0))}  "
+    rows = [words.fit(words.line((at, words.MUTED), _event(entry)), width)]
+    rows += words.folded("", " · ".join(_about(entry)), width, words.MUTED) if _about(entry) else []
     evidence = entry.get("evidence") or []
     text = str(entry.get("text") or "")
     if text and text not in (str(one.get("text")) for one in evidence):
@@ -66,8 +71,30 @@ def _in_full(entry: Mapping[str, Any], width: int) -> list[Content]:
     return rows
 
 
+def _about(entry: Mapping[str, Any]) -> list[str]:
+    """Where it came from, whose it was and what it took."""
+    owner, origin = entry.get("owner") or {}, (entry.get("from") or {}).get("profile")
+    times = entry.get("times") or {}
+    found = [f"from {words.safe(origin)}"] if origin else []
+    if owner:
+        found.append(f"by {words.word(owner.get('who'))}@{words.word(owner.get('host'))}")
+    if entry.get("force"):
+        found.append("forced")
+    if isinstance(times.get("ended"), int | float):
+        found.append(f"{words.span(times['ended'])} in all")
+    return found
+
+
 def _incident_in_full(incident: Incident, width: int) -> list[Content]:
-    rows = [words.line((f" {words.clock(incident.at)}  ", words.MUTED), _incident(incident))]
+    at = (f" {words.day(incident.at)}  ", words.MUTED)
+    rows = [words.fit(words.line(at, _incident(incident)), width)]
+    elapsed = "" if incident.elapsed_s is None else f", {words.span(incident.elapsed_s)} after the start"
+    about = [f"{words.safe(incident.phase)}{elapsed}" if incident.phase else "", incident.confidence]
+    about += [f"of {words.safe(incident.profile)}" if incident.profile else ""]
+    about += [f"differs from stable: {words.safe(', '.join(incident.changed))}" if incident.changed else ""]
+    rows += words.folded("", " · ".join(one for one in about if one), width, words.MUTED)
+    rows += words.folded("", words.safe(incident.note), width) if incident.note else []
+    rows += words.folded("to do", words.safe(incident.action), width, words.NOTE) if incident.action else []
     for one in incident.evidence[:EVIDENCE_SHOWN]:
         rows += _line(one.source, one.rank, one.text, width)
     return rows

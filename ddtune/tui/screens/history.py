@@ -26,7 +26,7 @@ class HistoryScreen(SubScreen):
 
     def body(self) -> ComposeResult:
         page = Page(id="history")
-        page.border_title = "History"
+        page.border_title = "History and incidents, the newest first"
         yield page
 
     def on_mount(self) -> None:

@@ -1,4 +1,4 @@
-"""The log in full: follow or stand still, filtered by text."""
+"""The log in full: follow or stand still, filtered by text and severity."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class LogScreen(SubScreen):
         Binding("slash", "filter", "Filter", id="filter", tooltip="Only lines with a text; `error` finds errors"),
         Binding("f", "follow", "Follow", id="follow", tooltip="Follow the newest line again"),
         Binding("p", "pause", "Pause", id="pause-log", tooltip="Stop following, or follow again"),
+        Binding("e", "severity", "Severity", id="severity", tooltip="All lines, warnings and errors, errors"),
+        Binding("w", "whole", "Whole lines", id="whole-lines", show=False, tooltip="Fold long lines, or cut them"),
         Binding("escape", "clear", "Clear", id="clear-filter", show=False, tooltip="No filter; then back"),
         Binding("j,down", "move(-1)", "Down", show=False),
         Binding("k,up", "move(1)", "Up", show=False),
@@ -37,6 +39,8 @@ class LogScreen(SubScreen):
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
         self._wanted = ""
+        self._severity = "all"
+        self._whole_lines = False
         self._last: LogLine | None = None
 
     def body(self) -> ComposeResult:
@@ -52,16 +56,23 @@ class LogScreen(SubScreen):
     def show(self, view: View) -> None:
         """Paint the lines; the title says what is seen."""
         panel = self.query_one("#whole-log", Panel)
-        found = len(paint_log.matching(view.snapshot.log, self._wanted))
+        found = len(self._found(view))
         kept = f"{found} of {len(view.snapshot.log)} lines"
         wanted = f" with {self._wanted!r}" if self._wanted else ""
+        wanted += "" if self._severity == "all" else f" · {self._severity} only"
         mode = "follow" if self._last is None else "paused"
         panel.border_title = Content(f"Log · {words.word(view.snapshot.service.unit)} · {mode} · {kept}{wanted}")
         panel.show(view)
 
     def _paint(self, view: View, width: int, height: int) -> list[Content]:
-        found = paint_log.matching(view.snapshot.log, self._wanted)
-        return paint_log.lines(found, width, height, self._back(found, height))
+        found = self._found(view)
+        # A journal that may not be read looks like one that is silent.
+        why = paint_log.unreadable(view.snapshot.unreadable, width)[:height]
+        room = height - len(why)
+        return [*why, *paint_log.lines(found, width, room, self._back(found, room), whole=self._whole_lines)]
+
+    def _found(self, view: View) -> list[LogLine]:
+        return paint_log.matching(view.snapshot.log, self._wanted, self._severity)
 
     def _back(self, found: list[LogLine], height: int) -> int:
         """How many lines lie below the last one that is seen; it stays in its place while others come."""
@@ -72,7 +83,7 @@ class LogScreen(SubScreen):
 
     def action_move(self, lines: int) -> None:
         """Go back in time, or forward again."""
-        found = paint_log.matching(self.view.snapshot.log, self._wanted)
+        found = self._found(self.view)
         height = self.query_one("#whole-log", Panel).content_size.height
         back = max(0, min(self._back(found, height) + lines, len(found) - height))
         self._last = found[-1 - back] if back > 0 else None
@@ -93,8 +104,19 @@ class LogScreen(SubScreen):
 
     def action_pause(self) -> None:
         """Stand still, or follow again."""
-        found = paint_log.matching(self.view.snapshot.log, self._wanted)
+        found = self._found(self.view)
         self._last = found[-1] if self._last is None and found else None
+        self.refresh_view()
+
+    def action_severity(self) -> None:
+        """The next step of the severity filter."""
+        steps = list(paint_log.SEVERITIES)
+        self._severity = steps[(steps.index(self._severity) + 1) % len(steps)]
+        self.refresh_view()
+
+    def action_whole(self) -> None:
+        """Fold long lines, or cut them again."""
+        self._whole_lines = not self._whole_lines
         self.refresh_view()
 
     def action_filter(self) -> None:
