@@ -15,9 +15,7 @@ from tests.tui.hands import shown, typed
 LOG = (
     LogLine(1.0, "all is well", rank="TP0"),
     LogLine(2.0, "RuntimeError: boom", rank="TP3", kind="error", severity="error", folded=34),
-    LogLine(
-        3.0, "some lines of the unit journal were left out here: the link was too slow", kind="gap", severity="warning"
-    ),
+    LogLine(3.0, "some lines of the unit journal were left out here: too slow", kind="gap", severity="warning"),
     LogLine(4.0, "slow request", severity="warning", count=120),
     LogLine(5.0, "server_args=" + "x" * 3000),
     LogLine(6.0, "NVRM: Xid (PCI:0000:17:00): 31", source="kernel", severity="error"),
