@@ -15,17 +15,18 @@ from ddtune.cli.looks import look, look_options
 @click.command()
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
 @click.option("--write", is_flag=True, help="Allow changes; without it the dashboard only watches.")
+@click.option("--every", type=click.FloatRange(0.25, 10.0), default=1.0, help="Seconds between two readings (1).")
 @look_options
-def connect(hosts: tuple[str, ...], write: bool, as_ascii: bool, no_mouse: bool) -> None:
+def connect(hosts: tuple[str, ...], write: bool, every: float, as_ascii: bool, no_mouse: bool) -> None:
     """The dashboard of HOST; read-only unless --write, or unlocked inside with W."""
-    dashboard(hosts, write=write, as_ascii=as_ascii, no_mouse=no_mouse)
+    dashboard(hosts, write=write, every=every, as_ascii=as_ascii, no_mouse=no_mouse)
 
 
-def dashboard(hosts: Sequence[str], *, write: bool, as_ascii: bool, no_mouse: bool) -> None:
+def dashboard(hosts: Sequence[str], *, write: bool, as_ascii: bool, no_mouse: bool, every: float = 1.0) -> None:
     """Open the dashboard on the first of the hosts."""
     if len(hosts) > 1:
         report.fail("the dashboard shows one host; open it once for each.", report.USAGE, cause="usage", as_json=False)
-    shown = look(as_ascii=as_ascii, no_mouse=no_mouse)
+    shown = look(as_ascii=as_ascii, no_mouse=no_mouse, tick_s=every)
     with ExitStack() as stack:
         config = stack.enter_context(reached(hosts[0], as_json=False))
         from ddtune.tui.dashboard import dashboard as show

@@ -25,7 +25,7 @@ def look_options(command: Command) -> Command:
     return command
 
 
-def look(*, as_ascii: bool, no_mouse: bool) -> Look:
+def look(*, as_ascii: bool, no_mouse: bool, tick_s: float = 1.0) -> Look:
     """How the screen is to be, with the keys of the configuration; a key for what is not there ends the command."""
     from ddtune.config.errors import ConfigError
     from ddtune.config.load import load_keys
@@ -33,6 +33,6 @@ def look(*, as_ascii: bool, no_mouse: bool) -> Look:
     from ddtune.tui.look import Look
 
     try:
-        return Look(mouse=not no_mouse, ascii=as_ascii, keys=checked(load_keys()))
+        return Look(mouse=not no_mouse, ascii=as_ascii, tick_s=tick_s, keys=checked(load_keys()))
     except ConfigError as error:
         report.fail(str(error), report.USAGE, cause="usage", as_json=False)

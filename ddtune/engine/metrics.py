@@ -39,6 +39,7 @@ def reading(
     length, source = _accept_length(prev, now, running, log)
     cache_hit = _first(now.mean("cache_hit_rate"), loads.cache_hit if loads else None)
     active = list(now.series("http_requests_active", method="POST"))
+    graphs = _graph_share(prev, now)
     return EngineReading(
         at=now.at,
         tokens_per_s=_first(_tokens_per_s(prev, now, clock_scale, running, loads), log.tokens_per_s),
@@ -55,7 +56,8 @@ def reading(
         ttft_p95_s=_percentile(prev, now, "time_to_first_token_seconds", 0.95),
         itl_p50_s=_percentile(prev, now, "inter_token_latency_seconds", 0.50),
         itl_p95_s=_percentile(prev, now, "inter_token_latency_seconds", 0.95),
-        graphs_in_use=_first(_graphs_in_use(prev, now), log.graphs_in_use),
+        graphs_in_use=_first(None if graphs is None else graphs > 0.5, log.graphs_in_use),
+        graph_share=graphs,
         requests_total=now.total("num_requests_total"),
         generation_tokens_total=now.total("generation_tokens_total"),
     )
@@ -121,7 +123,7 @@ def _accept_length(
     return None, None
 
 
-def _graphs_in_use(prev: Scrape | None, now: Scrape) -> bool | None:
+def _graph_share(prev: Scrape | None, now: Scrape) -> float | None:
     """By what decode passes did since ``prev``, else since the engine started; prefill passes say nothing of it."""
     captured, eager = "decode_cuda_graph", "decode_none"
     with_graph = _delta(prev, now, "cuda_graph_passes_total", mode=captured) or 0.0
@@ -129,7 +131,7 @@ def _graphs_in_use(prev: Scrape | None, now: Scrape) -> bool | None:
     if not with_graph and not without:
         with_graph = now.total("cuda_graph_passes_total", mode=captured) or 0.0
         without = now.total("cuda_graph_passes_total", mode=eager) or 0.0
-    return with_graph > without if with_graph or without else None
+    return with_graph / (with_graph + without) if with_graph or without else None
 
 
 def _percentile(prev: Scrape | None, now: Scrape, name: str, share: float) -> float | None:

@@ -80,6 +80,7 @@ class EngineReading:
 
     ``accept_length`` is of the last interval, never the cumulative one, and ``accept_source`` says where it is from:
     ``counters``, ``gauge`` or ``log``. ``frozen`` names fields that keep an old value while the engine is idle.
+    ``graph_share`` is the share of decode passes that replayed a captured graph.
     ``waiting`` counts generation requests that the HTTP server holds. ``ttft`` and ``itl`` are p50 and p95 in seconds
     from the histograms' differences.
     """
@@ -102,3 +103,4 @@ class EngineReading:
     accept_source: str | None = None
     frozen: tuple[str, ...] = ()
     waiting: int | None = None
+    graph_share: float | None = None

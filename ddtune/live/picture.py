@@ -121,6 +121,7 @@ def _service(state: State, now: float) -> ServiceReading:
         itl_p50_s=reading.itl_p50_s,
         itl_p95_s=reading.itl_p95_s,
         graphs_in_use=reading.graphs_in_use,
+        graph_share=reading.graph_share,
         requests_total=reading.requests_total,
         main_pid=_whole(props.get("MainPID")) or None,
         invocation=_text(props.get("InvocationID")),

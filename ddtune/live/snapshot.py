@@ -66,6 +66,7 @@ class ServiceReading:
     frozen: tuple[str, ...] = ()
     phase: str | None = None
     engine_version: str | None = None
+    graph_share: float | None = None
     launched: bool | None = None
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ddtune.engine.model import LogLine
+from ddtune.gpu.bound import bound
+from ddtune.gpu.reading import joules_per_token, node_power_w
 from ddtune.live.snapshot import Snapshot
 
 PROTO = 1
@@ -16,7 +18,7 @@ _SERVICE = (
     *("accept_length", "tokens_per_s", "running", "queued", "max_running", "kv_usage", "cache_hit"),
     *("ttft_p50_s", "ttft_p95_s", "itl_p50_s", "itl_p95_s", "graphs_in_use", "main_pid", "invocation", "restarts"),
     *("schedulers", "schedulers_expected", "health_why", "accept_source", "frozen", "phase", "engine_version"),
-    *("launched",),
+    *("launched", "graph_share"),
 )
 
 
@@ -26,6 +28,7 @@ _LOG = ("at", "source", "rank", "severity", "text", "fatal", "count", "folded")
 def status_json(one: Snapshot) -> dict[str, Any]:
     """The snapshot, with the warnings and errors of its log alone. What is not available is null."""
     service = asdict(one.service)
+    power_w = node_power_w(one.gpus)
     return {
         "proto": PROTO,
         "host": one.host,
@@ -35,6 +38,9 @@ def status_json(one: Snapshot) -> dict[str, Any]:
         "link": asdict(one.link),
         "gpu_source": one.gpu_source,
         "gpus": [asdict(gpu) for gpu in one.gpus],
+        "power_w": power_w,
+        "joules_per_token": joules_per_token(power_w, one.service.tokens_per_s),
+        "bound": asdict(bound(one.gpus)),
         "service": {name: service[name] for name in _SERVICE},
         "ages": asdict(one.ages),
         "txn": one.txn,

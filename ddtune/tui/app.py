@@ -14,8 +14,9 @@ from textual.screen import Screen
 from ddtune.config import crash
 from ddtune.tui import keys, paint_outcome, screenshot, themes
 from ddtune.tui.desk import Desk
+from ddtune.tui.frames import Frames
 from ddtune.tui.look import Look
-from ddtune.tui.messages import Confirmed, Moved
+from ddtune.tui.messages import Confirmed
 from ddtune.tui.plain import PlainFilter
 from ddtune.tui.screens.base import DeskScreen, allowed, keys_of
 from ddtune.tui.screens.help import HelpScreen
@@ -30,7 +31,6 @@ from ddtune.tui.screens.questions import BackScreen, QuitScreen, UnlockScreen
 from ddtune.tui.terminal import Driver
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-REDRAW_S = 1.0
 SHOWN_BY: dict[str, tuple[type[DeskScreen], ...]] = {
     "run": (ProgressScreen, OutcomeScreen),
     "profiles": (ProfilesScreen,),
@@ -58,7 +58,7 @@ class DdtuneApp(App[None]):
         self.set_keymap(dict(self._look.keys))
         if self._look.ascii:
             self._filters.append(PlainFilter())
-        self._pending = False
+        self._frames = Frames(self, self._redraw)
         self._keys = keys_of(desk.view())
         self._run_seen = False
 
@@ -85,22 +85,15 @@ class DdtuneApp(App[None]):
             # Not in the main thread there is no handler to be had, as in a test.
             with suppress(ValueError, RuntimeError):
                 loop.add_signal_handler(number, self.exit)
-        self.set_interval(REDRAW_S, self._redraw)
-        self.desk.start(self._moved)
-
-    def _moved(self) -> None:
-        """In the desk's thread: at most one message waits, however long the terminal stalls."""
-        if not self._pending:
-            self._pending = True
-            with suppress(RuntimeError):
-                self.post_message(Moved())
+        self._frames.start()
+        self.desk.start(self._frames.moved)
 
     def on_moved(self) -> None:
         """Paint the newest moment."""
-        self._pending = False
-        self._redraw()
+        self._frames.arrived()
 
     def _redraw(self) -> None:
+        self._frames.painted()
         view = self.desk.view()
         if self._run_seen and view.run is not None and not view.run.active:
             self._run_seen = False

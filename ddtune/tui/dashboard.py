@@ -10,7 +10,7 @@ from ddtune.tui.look import Look
 
 def dashboard(config: HostConfig, *, write: bool, look: Look) -> int:
     """Stay until the dashboard is left; gives the exit code. Says on the terminal what goes on behind it."""
-    desk = Desk(config, write=write)
+    desk = Desk(config, write=write, tick_s=look.tick_s)
     app = DdtuneApp(desk, look)
     try:
         app.run(mouse=look.mouse)

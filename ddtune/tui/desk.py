@@ -17,9 +17,11 @@ from ddtune.config.paths import state_dir
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.live import measured
 from ddtune.live.hub import Hub
+from ddtune.live.series import Series
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.worker import Worker
 from ddtune.profiles import store
+from ddtune.profiles.envelope import Entry, shipped_envelope
 from ddtune.profiles.model import Profile
 from ddtune.rollout.errors import Refused, UnknownProfile
 from ddtune.rollout.model import Outcome, Plan, Progress
@@ -52,6 +54,7 @@ class Desk:
         config: HostConfig,
         *,
         write: bool,
+        tick_s: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -59,7 +62,7 @@ class Desk:
         self._clock, self._wall = clock, wall
         self._unlocked_until = float("inf") if (write or config.write) and not config.read_only else 0.0
         self._worker = Worker()
-        self._hub = Hub(config, self._worker)
+        self._hub = Hub(config, self._worker, tick_s)
         self._session: Session | None = None
         self._asking = asyncio.Lock()
         self._planned: Plan | None = None
@@ -69,6 +72,8 @@ class Desk:
         self._measured: measured.Known = {}
         self._before: Snapshot | None = None
         self._changed: Callable[[], None] = lambda: None
+        self._series = Series()
+        self._envelope: tuple[Entry, ...] = ()
         self.profiles: Mapping[str, Profile] = {}
 
     def start(self, changed: Callable[[], None]) -> None:
@@ -76,6 +81,7 @@ class Desk:
         with suppress(ConfigError):
             self.profiles = store.load_profiles()
             self._measured = measured.read(self._numbers(), self.config.name)
+            self._envelope = tuple(shipped_envelope())
         self._changed = changed
         self._hub.subscribe(self._arrived)
         self._hub.start()
@@ -105,6 +111,8 @@ class Desk:
             run=self._run,
             profiles=self.profiles,
             boottime=boottime[0] + now - boottime[1] if boottime else None,
+            series=self._series,
+            envelope=self._envelope,
         )
 
     @property
@@ -234,6 +242,7 @@ class Desk:
         if self._before is not None:
             self._measured = measured.noted(self._measured, self._before, snapshot)
         self._before = snapshot
+        self._series.take(snapshot)
         if snapshot.boottime is not None and (self._boottime is None or snapshot.boottime != self._boottime[0]):
             self._boottime = (snapshot.boottime, self._clock())
         self._changed()

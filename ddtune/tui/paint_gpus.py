@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from textual.content import Content
 
 from ddtune.gpu.model import GpuReading
-from ddtune.gpu.reading import node_power_w
+from ddtune.gpu.reading import joules_per_token, node_power_w, pci_key
+from ddtune.gpu.xid import XidEvent
 from ddtune.live.snapshot import Snapshot
 from ddtune.tui import words
 from ddtune.tui.view import View, is_stale
 
-WIDE = 92
+WIDE = 84
 HOT_C = 85.0
 FULL = 0.98
 MIB_PER_GIB = 1024
-HEAD = " util  dram  tens  mem%   °C"
-WIDE_HEAD = " util  dram  tens   memory GiB       °C   MHz   nvlink GiB/s"
+LEAST = "▼ least"
+HEAD = " util dram tens  mem%   °C"
+WIDE_HEAD = " util dram tens    memory GiB    °C   GHz  nvlink GiB/s"
+NOTE_WIDTH = 9
+THROTTLE = {
+    "application_clocks": "clocks set",
+    "power_cap": "power cap",
+    "hw_slowdown": "hw slowdown",
+    "sync_boost": "sync boost",
+    "sw_thermal": "hot, slowed",
+    "hw_thermal": "too hot",
+    "power_brake": "power brake",
+    "display_clock": "display clock",
+    "board_limit": "board limit",
+    "reliability": "voltage limit",
+}
+_WELL = frozenset(("", "none", "0"))
 
 
 def rows(view: View, width: int, height: int) -> list[Content]:
@@ -26,60 +44,105 @@ def rows(view: View, width: int, height: int) -> list[Content]:
         return [words.line((f" {why}", words.MUTED))]
     stale = is_stale(snapshot, snapshot.ages.gpus)
     wide = width >= WIDE
-    bar_width = max(6, min(40, width - (80 if wide else 50)))
+    bar_width = max(6, min(24, width - (72 if wide else 40) - NOTE_WIDTH))
+    least = _least(snapshot.gpus)
+    errors = _errors(snapshot.xids or ())
     lines = [_head(snapshot, bar_width, wide, stale)]
     for gpu in snapshot.gpus:
-        row = _row(gpu, bar_width, wide)
+        row = _row(gpu, bar_width, wide, gpu is least, errors)
         lines.append(words.fit(row.stylize("dim") if stale else row, width))
     if height > len(lines):
-        lines.append(_sum(snapshot))
+        total = words.fit(_sum(snapshot, least), width)
+        lines.append(total.stylize("dim") if stale else total)
     return lines
+
+
+def _least(gpus: Sequence[GpuReading]) -> GpuReading | None:
+    """The GPU that draws least, where more than one can be compared."""
+    known = [gpu for gpu in gpus if gpu.power_w is not None and not gpu.lost]
+    return min(known, key=lambda gpu: gpu.power_w or 0.0) if len(known) > 1 else None
+
+
+def _errors(xids: Sequence[XidEvent]) -> dict[str, int]:
+    """The last Xid of each GPU that is not a restart's own noise, by PCI address."""
+    return {event.pci: event.number for event in xids if event.blames not in ("restart", "nobody")}
 
 
 def _head(snapshot: Snapshot, bar_width: int, wide: bool, stale: bool) -> Content:
     limits = {gpu.power_limit_w for gpu in snapshot.gpus if gpu.power_limit_w is not None}
     limit = f"W of {words.number(limits.pop())}" if len(limits) == 1 else "W of its limit"
-    middle = WIDE_HEAD if wide else HEAD
-    text = f" #  {limit:<{bar_width + 6}}{middle}"
+    text = f" #  {limit:<{bar_width + 6}} {WIDE_HEAD if wide else HEAD}"
     mark = (f"  STALE {words.age(snapshot.ages.gpus)}", f"bold {words.WARN}") if stale else ""
-    return words.line((text, "bold"), mark)
+    return words.line((text, words.MUTED), mark)
 
 
-def _row(gpu: GpuReading, bar_width: int, wide: bool) -> Content:
+def _row(gpu: GpuReading, bar_width: int, wide: bool, least: bool, errors: Mapping[str, int]) -> Content:
     if gpu.lost:
-        return words.line(f" {gpu.index}  ", (" GPU LOST ", words.LOUD), f"  {words.safe(gpu.pci)}")
+        why = _note(gpu, least, errors)
+        return words.line(f" {gpu.index}  ", (" GPU LOST ", words.LOUD), f"  {words.safe(gpu.pci)}  ", *why)
     near = gpu.power_w is not None and gpu.power_limit_w is not None and gpu.power_w >= FULL * gpu.power_limit_w
     hot = gpu.temperature_c is not None and gpu.temperature_c >= HOT_C
-    busy = "".join(f"{words.number(one):>6}" for one in (gpu.util, gpu.dram_util, gpu.tensor_util))
-    share = _share(gpu)
+    style = words.BAD if near else (words.WARN if least else words.GOOD)
+    util, dram, tensor = (words.number(one) for one in (gpu.util, gpu.dram_util, gpu.tensor_util))
+    share = words.number(_share(gpu))
     if wide:
-        used, total = _gib(gpu.memory_used_mib), _gib(gpu.memory_total_mib)
-        memory = f"{words.number(used):>5}/{words.number(total)} {words.number(share):>3}%"
-        memory = f"  {memory:<14}"
-        links = f"   {words.number(_gib(gpu.nvlink_rx_mib_s)):>4} in {words.number(_gib(gpu.nvlink_tx_mib_s)):>3} out"
-        tail = f" {words.number(gpu.sm_clock_mhz):>6}{links}"
+        used, total = words.number(_gib(gpu.memory_used_mib)), words.number(_gib(gpu.memory_total_mib))
+        memory = f"  {used:>5}/{total:<4}{share:>4}%"
+        rx, tx = words.number(_gib(gpu.nvlink_rx_mib_s)), words.number(_gib(gpu.nvlink_tx_mib_s))
+        clock = None if gpu.sm_clock_mhz is None else gpu.sm_clock_mhz / 1000
+        tail = f" {words.number(clock, 2):>5} {rx:>4} in{tx:>4} out "
     else:
-        memory, tail = f" {words.number(share):>5}", ""
+        memory, tail = f" {share:>5}", ""
     return words.line(
         f" {gpu.index}  ",
-        (words.bar(gpu.power_w, gpu.power_limit_w, bar_width), words.WARN if near else words.GOOD),
-        (f"{words.number(gpu.power_w):>5} ", "bold"),
-        f"{busy}{memory}",
+        (words.bar(gpu.power_w, gpu.power_limit_w, bar_width), style),
+        (f"{words.number(gpu.power_w):>6} ", f"bold {words.WARN}" if least else "bold"),
+        f"{util:>5}{dram:>5}{tensor:>5}{memory}",
         (f"{words.number(gpu.temperature_c):>5}{'!' if hot else ' '}", f"bold {words.BAD}" if hot else ""),
         tail,
-        (f"  {words.safe(', '.join(gpu.throttle))}" if gpu.throttle else "", words.WARN),
+        *_note(gpu, least, errors),
     )
 
 
-def _sum(snapshot: Snapshot) -> Content:
-    known = [gpu.power_w for gpu in snapshot.gpus if gpu.power_w is not None]
-    least = min(
-        (gpu for gpu in snapshot.gpus if gpu.power_w is not None), key=lambda gpu: gpu.power_w or 0.0, default=None
+def _note(gpu: GpuReading, least: bool, errors: Mapping[str, int]) -> list[words.Part]:
+    """What is to be known of one GPU, the worst first."""
+    found: list[words.Part] = []
+    number = errors.get(pci_key(gpu.pci)) if ":" in gpu.pci else None
+    if number is not None:
+        found.append((f" Xid {number}", f"bold {words.BAD}"))
+    if gpu.recovery and gpu.recovery.lower() not in _WELL:
+        found.append((f" needs {words.safe(gpu.recovery)}", f"bold {words.BAD}"))
+    if gpu.throttle:
+        said = ", ".join(THROTTLE.get(one, words.safe(one)) for one in gpu.throttle)
+        found.append((f" {said}", words.WARN))
+    if gpu.mig:
+        found.append((" MIG", words.NOTE))
+    if least:
+        found.append((f" {LEAST}", f"bold {words.WARN}"))
+    return found
+
+
+def _sum(snapshot: Snapshot, least: GpuReading | None) -> Content:
+    watts = node_power_w(snapshot.gpus)
+    known = [gpu.power_w for gpu in snapshot.gpus if gpu.power_w is not None and not gpu.lost]
+    missing = len(snapshot.gpus) - len(known)
+    if watts is None and known:
+        return words.line(
+            (f" Σ  {words.NONE}", "bold"), (f"   {missing} of {len(snapshot.gpus)} say nothing", words.WARN)
+        )
+    per_token = joules_per_token(watts, snapshot.service.tokens_per_s)
+    lost = f" by {len(known)} of {len(snapshot.gpus)}" if missing else ""
+    spread = ""
+    if least is not None:
+        low, high = least.power_w or 0.0, max(known)
+        spread = (
+            f"   least {words.number(low)} on {least.index}, most {words.number(high)} (+{words.number(high - low)})"
+        )
+    return words.line(
+        (f" Σ  {words.number(watts)} W{lost}", "bold"),
+        (f"   {words.number(per_token, 2)} J/token", ""),
+        (spread, words.MUTED),
     )
-    if least is None:
-        return words.line("")
-    spread = f"least on {least.index} ({words.number(least.power_w)} W), most {words.number(max(known))} W"
-    return words.line((f" Σ  {words.number(node_power_w(snapshot.gpus))} W", "bold"), (f"   {spread}", words.MUTED))
 
 
 def _gib(mib: float | None) -> float | None:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ddtune.gpu.reading import arch
+from ddtune.live.series import Series
 from ddtune.live.snapshot import Ages, Snapshot
-from ddtune.profiles.model import Profile
+from ddtune.live.worth import Worth, step_s, worth
+from ddtune.profiles.envelope import Entry
+from ddtune.profiles.model import NO_SPECULATION, Profile
 from ddtune.rollout.model import Outcome, Plan, Progress
 
 STALE_TICKS = 3
@@ -69,7 +73,8 @@ class Replay:
 class View:
     """``now`` is in monotonic seconds; ``unlocked_s`` is None when locked and infinite when always writable.
 
-    ``boottime`` is the host's clock at ``now``, counted on from when it was read.
+    ``boottime`` is the host's clock at ``now``, counted on from when it was read. ``series`` goes on behind the moment:
+    what is drawn of it ends at the snapshot's time. ``envelope`` holds the known outcomes that came with ddtune.
     """
 
     snapshot: Snapshot
@@ -81,6 +86,8 @@ class View:
     boottime: float | None = None
     paused: bool = False
     replay: Replay | None = None
+    series: Series = field(default_factory=Series, compare=False)
+    envelope: tuple[Entry, ...] = ()
 
     @property
     def link_up(self) -> bool:
@@ -101,8 +108,32 @@ class View:
     @property
     def expected_accept(self) -> float | None:
         """The accept length that the running profile is expected to have."""
-        profile = self.profiles.get(self.snapshot.service.profile or "")
-        return profile.expect.accept_length if profile else None
+        return self.profile.expect.accept_length if self.profile else None
+
+    @property
+    def profile(self) -> Profile | None:
+        """The running profile, where it is known here."""
+        return self.profiles.get(self.snapshot.service.profile or "")
+
+    @property
+    def wants_graphs(self) -> bool | None:
+        """Whether the running profile is meant to use CUDA graphs."""
+        wanted = self.profile.axes.get("graphs") if self.profile else None
+        return wanted if isinstance(wanted, bool) else None
+
+    @property
+    def step_s(self) -> float | None:
+        """Seconds of a decode step now; without speculation a step makes one token of each request."""
+        service = self.snapshot.service
+        plain = self.profile is not None and self.profile.axes.get("algorithm") == NO_SPECULATION
+        return step_s(service.running, 1.0 if plain else service.accept_length, service.tokens_per_s)
+
+    @property
+    def worth(self) -> tuple[Worth, ...]:
+        """What each other budget would be worth."""
+        service, gpus = self.snapshot.service, self.snapshot.gpus
+        kind = next((arch(gpu) for gpu in gpus if gpu.compute_capability), None)
+        return worth(service.running, service.tokens_per_s, self.profile, self.profiles, self.envelope, kind)
 
     def until(self, name: str) -> float | None:
         """Seconds until a time of the host's transaction, such as ``lease_until``; None when not known."""

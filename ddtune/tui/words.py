@@ -33,6 +33,11 @@ def number(value: float | None, digits: int = 0) -> str:
     return NONE if value is None else f"{value:,.{digits}f}".replace(",", " ")
 
 
+def short(value: float, digits: int = 0) -> str:
+    """A number in five cells at most."""
+    return number(value, digits) if value < 10_000 else f"{value / 1000:.0f}k"
+
+
 def percent(share: float | None) -> str:
     """A share of 1 in percent."""
     return NONE if share is None else f"{100 * share:.0f} %"

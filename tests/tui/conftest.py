@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from ddtune.config.model import HostConfig
 from ddtune.config.resolve import resolve_host
+from ddtune.tui import frames
 from tests.tui.embedded import serving
 from tests.tui.svg import SvgExtension
 
@@ -38,6 +39,7 @@ def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in ("NO_COLOR", "DDTUNE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Input, "_toggle_cursor", lambda _: None)
+    monkeypatch.setattr(frames, "FRAME_S", 0.0)
     monkeypatch.chdir(tmp_path)
     time.tzset()
     yield

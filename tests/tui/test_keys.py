@@ -284,13 +284,26 @@ async def test_the_palette_holds_no_change_when_locked() -> None:
 
 async def test_maximise_keeps_the_line_on_top() -> None:
     async with opened(FakeDesk(moment())) as pilot:
-        await pilot.press("3", "m")
+        for keys, back in ((("7", "m"), "m"), (("4",), "escape")):
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert "READ-ONLY" in shown(pilot)
+            assert "W of 1 100" not in shown(pilot)
+            await pilot.press(back)
+            await pilot.pause()
+            assert "W of 1 100" in shown(pilot)
+
+
+async def test_a_chart_without_room_is_shown_alone_and_its_time_is_chosen() -> None:
+    async with opened(FakeDesk(moment())) as pilot:
+        await pilot.press("5")
         await pilot.pause()
-        assert "READ-ONLY" in shown(pilot)
-        assert "W of 1 100" not in shown(pilot)
-        await pilot.press("m")
-        await pilot.pause()
-        assert "W of 1 100" in shown(pilot)
+        assert "5 Accept" in shown(pilot)
+        assert "4.48" in shown(pilot)
+        for key, span in (("plus", "15 min"), ("plus", "60 min"), ("plus", "60 min"), ("minus", "15 min")):
+            await pilot.press(key)
+            await pilot.pause()
+            assert span in shown(pilot)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 15), (59, 15), (20, 5), (1, 1), (250, 80)])
@@ -323,14 +336,14 @@ async def test_moments_are_coalesced_while_the_screen_stalls() -> None:
     desk = FakeDesk(moment())
     async with opened(desk) as pilot:
         app, handled = pilot.app, 0
-        before = app._redraw
+        before = app._frames._paint
 
         def counted() -> None:
             nonlocal handled
             handled += 1
             before()
 
-        app._redraw = counted
+        app._frames._paint = counted
         await asyncio.to_thread(lambda: [desk.move(now=float(number)) for number in range(500)])
         await pilot.pause()
         assert 0 < handled < 500

@@ -10,14 +10,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 
-from ddtune.tui import paint_events, paint_gpus, paint_log, paint_service
+from ddtune.live.series import WINDOWS_S
+from ddtune.tui import paint_charts, paint_events, paint_gpus, paint_log, paint_service
 from ddtune.tui.desk import Desk
 from ddtune.tui.screens.base import DeskScreen, panels
 from ddtune.tui.view import View
+from ddtune.tui.widgets.history_chart import HistoryChart
 from ddtune.tui.widgets.panel import Panel
 from ddtune.tui.widgets.top import Top
 
 OPENS = {"log": "app.log", "events": "app.history"}
+PANELS = 8
 
 
 class LiveScreen(DeskScreen):
@@ -27,10 +30,16 @@ class LiveScreen(DeskScreen):
         Binding("p", "pause", "Pause", id="pause", show=False, tooltip="Freeze what is shown; reading goes on"),
         Binding("m", "maximise", "Maximise", id="maximise", show=False, tooltip="The focused panel alone, and back"),
         Binding("enter", "open_panel", "Details", id="details", show=False, tooltip="The focused panel in full"),
+        Binding("slash", "filter", "Filter", id="filter-log", show=False, tooltip="The log, filtered", key_display="/"),
+        Binding(
+            "plus,equals_sign", "window(1)", "Longer", id="longer", show=False, tooltip="Charts of 1 to 60 minutes"
+        ),
+        Binding("minus", "window(-1)", "Shorter", id="shorter", show=False, tooltip="Charts: 60 to 1 min"),
+        Binding("escape", "smaller", "All panels", id="all-panels", show=False),
         Binding("j,down", "app.focus_next", "Next panel", id="next-panel", show=False),
         Binding("k,up", "app.focus_previous", "Previous panel", id="previous-panel", show=False),
-        Binding("1", "panel(1)", "Panel 1", show=False, tooltip="Focus a panel by its number, 1 to 4"),
-        *(Binding(str(number), f"panel({number})", "", show=False) for number in range(2, 5)),
+        Binding("1", "panel(1)", "Panel 1", id="panel", show=False, tooltip="Focus a panel by its number, 1 to 8"),
+        *(Binding(str(number), f"panel({number})", "", show=False) for number in range(2, PANELS + 1)),
     ]
 
     def __init__(self, desk: Desk) -> None:
@@ -41,17 +50,24 @@ class LiveScreen(DeskScreen):
         with Container(id="upper"):
             yield Panel(paint_gpus.rows, "1 GPUs", id="gpus")
             yield Panel(paint_service.lines, "2 Service", id="service")
+        with Container(id="charts"):
+            yield HistoryChart(paint_charts.power, "3 Power, W  ┄ limit", id="power")
+            yield HistoryChart(paint_charts.tokens, "4 Tokens/s", id="tokens")
+            yield HistoryChart(paint_charts.accept, "5 Accept  ┄ expected", id="accept")
+            yield HistoryChart(paint_charts.running, "6 Running, queued", id="running")
+            yield HistoryChart(paint_charts.trends, id="trends", focusable=False)
         with Container(id="lower"):
-            yield Panel(_log, "3 Log", id="log")
-            yield Panel(paint_events.lines, "4 Events", id="events")
+            yield Panel(_log, "7 Log", id="log")
+            yield Panel(paint_events.lines, "8 Events", id="events")
 
     def show(self, view: View) -> None:
-        """Paint the panels; a frozen screen keeps its moment and says so on top."""
+        """Paint the panels that are seen; a frozen screen keeps its moment and says so on top."""
         if self._frozen is not None:
             self.query_one(Top).show(replace(view, paused=True))
             view = self._frozen
-        for panel in panels(self):
-            panel.show(view)
+        for panel in self.query("Container > Panel").results(Panel):
+            if panel.is_on_screen:
+                panel.show(view)
 
     def action_pause(self) -> None:
         """Freeze the panels, or let them go on."""
@@ -60,10 +76,25 @@ class LiveScreen(DeskScreen):
 
     def action_maximise(self) -> None:
         """Show the focused panel alone, or all again."""
-        if self.maximized is not None:
-            self.minimize()
+        if self.has_class("-alone"):
+            self.action_smaller()
         elif isinstance(self.focused, Panel):
-            self.maximize(self.focused)
+            self._alone(self.focused)
+
+    def _alone(self, panel: Panel) -> None:
+        self.add_class("-alone")
+        for one in self.query("Container, Container > Panel"):
+            chosen = one in (panel, panel.parent)
+            one.set_class(chosen, "-chosen")
+            one.set_class(not chosen, "-aside")
+        panel.focus()
+        self.call_after_refresh(self.refresh_view)
+
+    def action_smaller(self) -> None:
+        """Show all panels."""
+        self.remove_class("-alone")
+        self.query("Container, Container > Panel").remove_class("-chosen", "-aside")
+        self.call_after_refresh(self.refresh_view)
 
     async def action_open_panel(self) -> None:
         """Open what the focused panel is a part of."""
@@ -73,9 +104,24 @@ class LiveScreen(DeskScreen):
         else:
             self.action_maximise()
 
+    async def action_filter(self) -> None:
+        """The log with its filter open."""
+        await self.run_action("app.log")
+        await self.app.screen.run_action("filter")
+
     def action_panel(self, number: int) -> None:
-        """Focus a panel by its number."""
-        panels(self)[number - 1].focus()
+        """Focus a panel by its number; one that has no room beside the others is shown alone."""
+        panel = panels(self)[number - 1]
+        if self.has_class("-alone") or not panel.is_on_screen:
+            self._alone(panel)
+        else:
+            panel.focus()
+
+    def action_window(self, step: int) -> None:
+        """Charts of a longer or a shorter time."""
+        for chart in self.query(HistoryChart):
+            place = WINDOWS_S.index(chart.length_s) + step
+            chart.zoom(WINDOWS_S[min(len(WINDOWS_S) - 1, max(0, place))])
 
 
 def _log(view: View, width: int, height: int) -> list[Content]:
