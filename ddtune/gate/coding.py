@@ -7,10 +7,10 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 
+from ddtune.gate.coding_problems import BY_NAME, Problem
 from ddtune.gate.isolation import ALLOWED_MODULES, Isolation
 from ddtune.gate.model import Answer, CheckResult, Verdict
 from ddtune.gate.probe import Probe
-from ddtune.gate.problems import BY_NAME, Problem
 
 NAME = "coding"
 _FENCE = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL | re.IGNORECASE)

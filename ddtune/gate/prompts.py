@@ -10,8 +10,8 @@ import math
 import random
 from dataclasses import replace
 
+from ddtune.gate.coding_problems import PROBLEMS
 from ddtune.gate.probe import Probe, chat, generate
-from ddtune.gate.problems import PROBLEMS
 from ddtune.gate.texts import OPEN, QUESTIONS, SENTENCES, SURE, TOPICS
 from ddtune.profiles.model import GateSizes
 

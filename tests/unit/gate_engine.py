@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ddtune.gate.model import Answer, Request
 from ddtune.gate.texts import SURE
+from ddtune.sim.engine.solutions import SOLUTIONS as SIMULATED
 
 PROSE = (
     "The keeper walked along the wall before the tide came in and wrote down what he had seen of the boats.",
@@ -23,6 +24,7 @@ PROSE = (
 )
 
 SOLUTIONS = {
+    **SIMULATED,
     "is_balanced": """
 def is_balanced(s):
     stack = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 from typing import Any
@@ -9,15 +10,17 @@ from typing import Any
 import pytest
 
 from ddtune.gate import coding
+from ddtune.gate.coding_problems import BY_NAME, PROBLEMS
 from ddtune.gate.isolation import ALLOWED_MODULES, probe
 from ddtune.gate.model import Answer, Verdict
-from ddtune.gate.problems import BY_NAME, PROBLEMS
 from ddtune.gate.prompts import coding as coding_prompts
 from ddtune.gate.sandboxed import solve
 from tests.unit.gate_engine import SOLUTIONS
+from tests.unit.wrong_solutions import WRONG as LATER
 
 # What people and models get wrong.
 WRONG = {
+    **LATER,
     "is_balanced": (
         "return s.count('(') == s.count(')') and s.count('[') == s.count(']') and s.count('{') == s.count('}')",
         "return bool(s) and s[0] in '([{'",
@@ -114,18 +117,29 @@ def failed(code: str, name: str) -> set[int]:
 @pytest.mark.parametrize("name", [problem.name for problem in PROBLEMS])
 def test_a_sound_solution_passes_and_each_wrong_one_fails(name: str) -> None:
     assert failed(SOLUTIONS[name], name) == set()
+    assert WRONG[name]
     for body in WRONG[name]:
-        assert failed(f"def {name}({parameter(name)}):\n    {body}", name), body
+        assert failed(f"def {name}({parameters(name)}):\n    {body}", name), body
 
 
-@pytest.mark.parametrize("name", [problem.name for problem in PROBLEMS])
+@pytest.mark.parametrize("name", [problem.name for problem in PROBLEMS[:5]])
 def test_each_hidden_test_is_failed_by_a_plausible_wrong_solution(name: str) -> None:
-    caught = set().union(*(failed(f"def {name}({parameter(name)}):\n    {body}", name) for body in WRONG[name]))
+    caught = set().union(*(failed(f"def {name}({parameters(name)}):\n    {body}", name) for body in WRONG[name]))
     assert caught == set(range(len(BY_NAME[name].tests)))
 
 
-def parameter(name: str) -> str:
-    return BY_NAME[name].signature.partition("(")[2].partition(":")[0]
+def parameters(name: str) -> str:
+    """The names in a signature."""
+    function = ast.parse(f"{BY_NAME[name].signature}\n    pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return ", ".join(argument.arg for argument in function.args.args)
+
+
+def test_there_are_thirty_problems_and_more_with_the_first_five_first() -> None:
+    assert len(PROBLEMS) >= 30
+    assert len(BY_NAME) == len(PROBLEMS)
+    assert [problem.name for problem in PROBLEMS[:2]] == ["is_balanced", "merge_intervals"]
+    assert all(len(problem.tests) >= 4 for problem in PROBLEMS)
 
 
 def test_the_prompt_says_the_whole_signature() -> None:

@@ -118,6 +118,9 @@ def _copied(prompt: str) -> str | None:
 
 
 def _solved(prompt: str) -> str | None:
+    asked = re.search(r"\bdef (\w+)\(", prompt)
+    if asked and asked[1] in SOLUTIONS and "python" in prompt.lower():
+        return f"```python\n{SOLUTIONS[asked[1]].strip()}\n```\n"
     for name, code in SOLUTIONS.items():
         if re.search(rf"\b{name}\b", prompt) and ("python" in prompt.lower() or f"def {name}" in prompt):
             return f"```python\n{code.strip()}\n```\n"

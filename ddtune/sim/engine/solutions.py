@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ddtune.sim.engine.solutions_more import MORE
+
 SOLUTIONS: dict[str, str] = {
     "is_balanced": '''
 def is_balanced(s):
@@ -193,4 +195,5 @@ def caesar_cipher(text, shift):
             shifted.append(char)
     return "".join(shifted)
 ''',
+    **MORE,
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ddtune.gate.coding_problems import BY_NAME
 from ddtune.sim.engine.answers import Written, answer
 from ddtune.sim.engine.garbage import GENERATORS, garbage
 from ddtune.sim.engine.solutions import SOLUTIONS
@@ -74,7 +75,8 @@ def test_functions_asked_for_by_name_are_right(name: str) -> None:
     assert text.rstrip().endswith("```")
     scope: dict[str, Callable[..., Any]] = {}
     exec(text.split("```")[1].removeprefix("python\n"), scope)
-    for given, expected in CASES[name]:
+    cases = CASES.get(name) or BY_NAME[name].tests
+    for given, expected in cases:
         assert scope[name](*given) == expected
 
 

@@ -1,35 +1,10 @@
-"""Coding problems: what is asked, and the hidden inputs that solutions are run on.
-
-Each problem has tests that at least one plausible wrong solution fails. Expected values stay on this side: the sandbox
-only ever sees the inputs.
-"""
+"""The first five problems, which a short gate asks too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from ddtune.gate.coding_problems.problem import Problem
 
-
-@dataclass(frozen=True)
-class Problem:
-    """One problem; ``tests`` are ``(arguments, expected)`` with values that JSON carries (tuples compare as lists)."""
-
-    name: str
-    signature: str
-    task: str
-    tests: tuple[tuple[tuple[Any, ...], Any], ...]
-
-    @property
-    def prompt(self) -> str:
-        """What the engine is asked."""
-        return (
-            f"Write a Python function with exactly this signature:\n\n{self.signature}\n\n{self.task}\n\n"
-            "Use the standard library only. Answer with one ```python code block that holds the function and its "
-            "imports, and no examples, no printing and no explanation."
-        )
-
-
-PROBLEMS: tuple[Problem, ...] = (
+FIRST: tuple[Problem, ...] = (
     Problem(
         "is_balanced",
         "def is_balanced(s: str) -> bool:",
@@ -111,5 +86,3 @@ PROBLEMS: tuple[Problem, ...] = (
         ),
     ),
 )
-
-BY_NAME = {problem.name: problem for problem in PROBLEMS}
