@@ -65,15 +65,23 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 @pytest.fixture(scope="session")
-def crashed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The log of engines that died in every way that they know."""
+def deaths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The logs of engines that died in every way that they know, by what was done to them."""
     folder = tmp_path_factory.mktemp("crashed")
-    wide = [*BASE, *TREE[:-1], "64"]
-    middle = [*BASE, *TREE[:-1], "12"]
-    logs = [_died(folder, wide, {}), _died(folder, middle, {"DDTUNE_SIM_TRAFFIC": "16"})]
+    wide, middle = [*BASE, *TREE[:-1], "64"], [*BASE, *TREE[:-1], "12"]
+    logs = {
+        "budget 64": _died(folder, wide, {}),
+        "budget 12": _died(folder, middle, {"DDTUNE_SIM_TRAFFIC": "16"}),
+    }
     for scenario in ("oom_weights", "oom_graphs", "bad_exit"):
-        logs += [_died(folder, [*BASE, *TREE], {"DDTUNE_SIM_SCENARIO": scenario})]
-    return "\n".join(logs)
+        logs[scenario] = _died(folder, [*BASE, *TREE], {"DDTUNE_SIM_SCENARIO": scenario})
+    return logs
+
+
+@pytest.fixture(scope="session")
+def crashed(deaths: dict[str, str]) -> str:
+    """All those logs."""
+    return "\n".join(deaths.values())
 
 
 def _begin(folder: Path, argv: list[str], env: dict[str, str]) -> tuple[subprocess.Popen[bytes], int, Path]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
 
-from ddtune.engine import log, metrics, server_info
+from ddtune.engine import log
 from ddtune.engine.fatal import fatal_cause
 from ddtune.engine.incidents import classify
 from ddtune.engine.model import LogLine, Phase
 from ddtune.engine.phases import phase_after
-from ddtune.onhost import load
+from tests.contract import held
 
 Sample = Callable[[str], str]
 Body = Callable[[str, str], str]
@@ -40,79 +39,39 @@ def body(sample: Sample, request: pytest.FixtureRequest) -> Body:
     return find
 
 
-def first_object(text: str) -> object:
-    """The first JSON value of a body, which some samples have more lines behind."""
-    return json.JSONDecoder().raw_decode(text.lstrip())[0]
-
-
+SPECULATE = ("0.5.17", "tree")
 engines = pytest.mark.parametrize("engine", ["0.5.17", "0.5.23", "tree", "plain"])
 
 
 @engines
 def test_loads(engine: str, body: Body) -> None:
-    read = server_info.read_loads(first_object(body(engine, "v1_loads")))
-    assert read is not None
-    assert read.running is not None
-    assert read.running >= 0
-    assert read.queued is not None
-    assert read.max_running
-    assert read.kv_usage is not None
-    assert 0 <= read.kv_usage <= 1
-    assert read.timestamp is not None
-    assert read.timestamp > 1.7e9, "seconds since the epoch"
+    held.loads(body(engine, "v1_loads"))
 
 
 @engines
 def test_metrics(engine: str, body: Body) -> None:
-    text = body(engine, "metrics")
-    read = metrics.reading(None, metrics.parse(text, 100.0))
-    assert read.running is not None
-    assert read.queued is not None
-    assert read.kv_usage is not None
-    assert read.requests_total is not None
-    assert read.generation_tokens_total is not None
-    if engine in ("0.5.17", "tree"):
-        assert read.accept_length is not None
-        assert read.accept_length >= 1
-    else:
-        assert read.accept_length is None, "it does not speculate"
+    held.scrape(body(engine, "metrics"), engine in SPECULATE)
 
 
 @engines
 def test_server_info(engine: str, body: Body) -> None:
-    read = server_info.read_server_info(first_object(body(engine, "server_info")))
-    assert read is not None
-    assert read.version is not None
-    assert read.version.startswith("0.5.")
-    assert read.max_running
-    assert read.tp_size
-    assert (read.algorithm is not None) == (engine in ("0.5.17", "tree"))
+    held.info(body(engine, "server_info"), engine in SPECULATE)
 
 
 @engines
 def test_a_completion(engine: str, body: Body) -> None:
-    read = load.read_answer(200, json.dumps(first_object(body(engine, "generate"))).encode())
-    assert "error" not in read
-    assert read["text"]
-    assert len(read["token_ids"]) == read["completion_tokens"] > 0
-    assert read["finish_reason"] in ("stop", "length")
-    assert (read["verify_calls"] is not None) == (engine in ("0.5.17", "tree"))
+    held.completion(body(engine, "generate"), engine in SPECULATE)
 
 
 @pytest.mark.parametrize("engine", ["0.5.23", "tree", "plain"])
 def test_a_chat(engine: str, body: Body) -> None:
-    read = load.read_answer(200, json.dumps(first_object(body(engine, "chat"))).encode())
-    assert "error" not in read
-    assert read["text"]
-    assert read["completion_tokens"] > 0
+    held.chat(body(engine, "chat"))
 
 
 @pytest.mark.parametrize("engine", ["0.5.23", "tree", "plain"])
 @pytest.mark.parametrize("name", ["bad_request", "too_long"])
 def test_a_refused_request(engine: str, name: str, body: Body) -> None:
-    read = load.read_answer(400, json.dumps(first_object(body(engine, name))).encode())
-    assert read["error_kind"] == "http"
-    assert read["error"] not in ("HTTP 400: no message", "HTTP 400: ")
+    held.refusal(body(engine, name))
 
 
 def lines_of(text: str) -> list[LogLine]:
@@ -158,5 +117,21 @@ def _starts(lines: list[LogLine], graphs: bool) -> None:
 )
 def test_a_real_death_has_its_cause(name: str, cause: str, sample: Sample) -> None:
     found = classify(lines_of(sample(name)))
+    assert found is not None
+    assert found.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("death", "cause"),
+    [
+        ("budget 64", "cublas_error"),
+        ("budget 12", "illegal_memory_access"),
+        ("oom_weights", "oom_weights"),
+        ("oom_graphs", "oom_graph_capture"),
+        ("bad_exit", "oom_weights"),
+    ],
+)
+def test_a_simulated_death_has_its_cause(death: str, cause: str, deaths: dict[str, str]) -> None:
+    found = classify(lines_of(deaths[death]))
     assert found is not None
     assert found.cause == cause
