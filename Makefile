@@ -13,7 +13,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/ddtune demo
 
 test: $(VENV)/.packages lint
-	@tests/run $(PYTEST_ARGS)
+	@PYTHON="$(PYTHON)" tests/run $(PYTEST_ARGS)
 
 test-engine: $(VENV)/.packages $(VENV)/.test
 	@PYTHON="$(PYTHON)" tests/engine/run $(PYTEST_ARGS)
