@@ -95,14 +95,17 @@ def diff_profiles(before: str, after: str, host: str | None, as_json: bool) -> N
 @profiles.command()
 @click.argument("names", nargs=-1)
 @host_option
+@click.option("--local-engine", is_flag=True, help="Also ask the SGLang installed beside ddtune (extra: engine).")
 @json_option
-def check(names: Sequence[str], host: str | None, as_json: bool) -> None:
+def check(names: Sequence[str], host: str | None, local_engine: bool, as_json: bool) -> None:
     """What is wrong with profiles; with --host against its installed engine. Exit 9 when one cannot be used."""
     known = _load(as_json=as_json)
     chosen = [_one(name, as_json=as_json) for name in names] or list(known.values())
     with ExitStack() as stack:
         build = _build(stack, host, as_json=as_json)
         found = {one.name: build.findings(one) for one in chosen}
+    if local_engine:
+        found = {one.name: [*found[one.name], *_by_local_engine(build, one, as_json=as_json)] for one in chosen}
     if as_json:
         report.print_json({"proto": 1, "host": host, "profiles": found})
     else:
@@ -112,6 +115,21 @@ def check(names: Sequence[str], host: str | None, as_json: bool) -> None:
                 click.echo(f"  {'refused' if finding['blocks'] else 'note'}: {report.clean(finding['text'])}")
     if any(finding["blocks"] for findings in found.values() for finding in findings):
         raise SystemExit(report.CHECK_FAILED)
+
+
+def _by_local_engine(build: Build, profile: Profile, *, as_json: bool) -> list[dict[str, Any]]:
+    from ddtune.profiles.errors import UnsupportedAxis
+    from ddtune.rollout import local_engine
+
+    if not local_engine.installed():
+        message = "no SGLang is installed beside ddtune: pip install 'ddtune[engine]'."
+        report.fail(message, report.USAGE, cause="usage", as_json=as_json)
+    try:
+        release = build.resolve(profile)
+    except UnsupportedAxis:
+        return []  # The findings say so already.
+    said = local_engine.check(release, build.base.argv)
+    return [{"text": one.text, "blocks": one.blocks, "cause": one.cause} for one in said]
 
 
 def _load(*, as_json: bool) -> Mapping[str, Profile]:

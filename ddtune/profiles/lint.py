@@ -19,6 +19,10 @@ _COUNTS = (
     *("graph_max_batch", "max_running"),
 )
 _DRAFTED = ("ddtree", "dflash", "eagle3")
+_GRAPH_BATCH = ("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs", "--max-running-requests")
+_INDEX_BYTES = 8
+BUFFER_GB = 4.0
+"""From how much on each GPU a graph's index buffer is worth a remark."""
 
 
 def lint(
@@ -38,6 +42,9 @@ def lint(
     found += _needs(profile, dialect, release.argv, base is not None)
     if profile.axes.get("algorithm") == "ddtree":
         found += _tree(profile, dialect, release.argv)
+        found += _buffer(profile, release.argv)
+    if base is not None and base.argv and profile.axes.get("algorithm") == "ddtree":
+        found += _clients(base)
     if base is not None:
         found += _base(base, profile, dialect, flags)
     return found
@@ -61,7 +68,10 @@ def _contradictions(profile: Profile, dialect: Dialect) -> Iterator[Remark]:
                 yield Remark(f"{axis} says nothing without speculation and is left out")
     speculates = axes.get("algorithm", NO_SPECULATION) != NO_SPECULATION
     if speculates and axes.get("symm_mem") is True and axes.get("graphs") is not False:
-        yield Remark("symmetric memory with speculation under CUDA graphs is known to give wrong text without an error")
+        yield Remark(
+            "symmetric memory with speculation under CUDA graphs is known to give wrong text without an error, "
+            "with torch before 2.13 or NCCL before 2.30.7"
+        )
     if axes.get("algorithm") == "ddtree" and axes.get("overlap") is True:
         yield Remark("DDTree switches the overlap schedule off by itself, so overlap = true does nothing")
 
@@ -110,6 +120,28 @@ def _tree(profile: Profile, dialect: Dialect, argv: Sequence[str]) -> Iterator[R
             f"budget {budget} verifies {budget + 1} rows and --speculative-num-draft-tokens is {block}: a build that "
             "sizes its graph's buffers by the latter reads beyond them"
         )
+
+
+def _buffer(profile: Profile, argv: Sequence[str]) -> Iterator[Remark]:
+    """Triton's verify graph keeps one index for each row of the largest batch and each token of the context."""
+    budget, context = profile.axes.get("budget"), _number(argv, "--context-length")
+    batch = next((number for flag in _GRAPH_BATCH if (number := _number(argv, flag)) is not None), None)
+    eager = profile.axes.get("graphs") is False or last_values(argv, "--disable-cuda-graph") is not None
+    if eager or not isinstance(budget, int) or context is None or batch is None:
+        return
+    gigabytes = _INDEX_BYTES * batch * (budget + 1) * context / 1e9
+    if gigabytes >= BUFFER_GB:
+        yield Remark(
+            f"the graph's index buffer takes {gigabytes:.1f} GB on each GPU: {batch} requests × {budget + 1} rows × "
+            f"{context} tokens of context × {_INDEX_BYTES} bytes"
+        )
+
+
+def _clients(base: Base) -> Iterator[Remark]:
+    """``base`` is what clients are used to."""
+    running = last_values(base.argv, "--speculative-algorithm")
+    if running is None or running[0].lower() != "ddtree":
+        yield Remark("ddtree refuses requests for logprobs or with a grammar (JSON schema, strict tool calls)")
 
 
 def _base(base: Base, profile: Profile, dialect: Dialect, flags: Collection[str] | None) -> Iterator[Remark]:

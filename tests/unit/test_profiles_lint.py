@@ -53,7 +53,20 @@ def test_what_blocks(axes: dict[str, AxisValue], text: str) -> None:
         ("py --speculative-new 1", {"algorithm": "none"}, "looks speculative", False),
         ("py --x", {"algorithm": "none", "budget": 8}, "left out", False),
         ("py --x", {"algorithm": "ddtree", "overlap": True}, "overlap", False),
-        ("py --x", {"algorithm": "ddtree", "symm_mem": True}, "wrong text", False),
+        ("py --x", {"algorithm": "ddtree", "symm_mem": True}, "torch before 2.13 or NCCL before 2.30.7", False),
+        ("py --x", {"algorithm": "ddtree"}, "refuses requests for logprobs or with a grammar", False),
+        (
+            "py --context-length 262144 --max-running-requests 128",
+            {"algorithm": "ddtree", "budget": 16},
+            "takes 4.6 GB on each GPU: 128 requests × 17 rows × 262144 tokens",
+            False,
+        ),
+        (
+            "py --context-length 262144 --max-running-requests 999 --cuda-graph-max-bs 64",
+            {"algorithm": "ddtree", "budget": 64},
+            "takes 8.7 GB on each GPU: 64 requests × 65 rows",
+            False,
+        ),
     ],
 )
 def test_what_a_base_adds(base: str, axes: dict[str, AxisValue], text: str, blocks: bool) -> None:
@@ -81,3 +94,24 @@ def test_flags_that_the_build_lacks() -> None:
 def test_abbreviations_are_pointed_at() -> None:
     found = remarks("py --max-running 4", ("--max-running-requests", "--x"))
     assert "--max-running is an abbreviation (--max-running-requests)" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("base", "axes"),
+    [
+        ("py --context-length 262144 --max-running-requests 128", {"algorithm": "ddtree", "budget": 8}),
+        (
+            "py --context-length 262144 --max-running-requests 128",
+            {"algorithm": "ddtree", "budget": 64, "graphs": False},
+        ),
+        ("py --max-running-requests 128", {"algorithm": "ddtree", "budget": 64}),
+    ],
+)
+def test_a_small_or_unknown_buffer_is_no_remark(base: str, axes: dict[str, AxisValue]) -> None:
+    assert not [remark for remark in remarks(base, **axes) if "index buffer" in remark.text]
+
+
+def test_clients_of_a_tree_lose_nothing_by_another_tree() -> None:
+    running = "py --speculative-algorithm DDTREE --speculative-draft-model-path d"
+    found = remarks(running, algorithm="ddtree", budget=16)
+    assert not [remark for remark in found if "logprobs" in remark.text]
