@@ -20,7 +20,7 @@ from tests.engine.unit import MODEL, UNIT, argv
 pytestmark = pytest.mark.timeout(1500)
 
 STABLE = ("4", str(MODEL))
-PASSED = {"process_facts", "verbatim_copy", "agreement", "detectors", "concurrency_4", "soak"}
+PASSED = {"process_facts", "verbatim_copy", "agreement", "detectors", "concurrency_4", "repeated_prompt", "soak"}
 
 
 @pytest.fixture
