@@ -77,6 +77,7 @@ class _Tier:
         self.step_s = max(_FINEST_S, length_s / BUCKETS)
         self.count = round(length_s / self.step_s)
         self.buckets: OrderedDict[int, dict[str, _Stat]] = OrderedDict()
+        self.last: tuple[object, Window] | None = None
 
     def add(self, at: float, values: Mapping[str, float]) -> None:
         number = math.floor(at / self.step_s)
@@ -165,8 +166,13 @@ class Series:
     def window(self, length_s: int, now: float) -> Window:
         """The window of ``length_s`` (one of WINDOWS_S) that ends at ``now``, seconds since the epoch."""
         with self._lock:
-            marks = tuple(sorted(self._marks.values(), key=lambda mark: mark.at))
-            return self._tiers[length_s].window(now, BRIDGED_TICKS * self._tick_s, marks)
+            tier = self._tiers[length_s]
+            # The charts of one screen all ask for the same.
+            key = (math.floor(now / tier.step_s), self._gpus_at, self._engine_at, len(self._marks))
+            if tier.last is None or tier.last[0] != key:
+                marks = tuple(sorted(self._marks.values(), key=lambda mark: mark.at))
+                tier.last = key, tier.window(now, BRIDGED_TICKS * self._tick_s, marks)
+            return tier.last[1]
 
     def clear(self) -> None:
         """Forget everything, as after a seek in a recording."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from ddtune.config.model import HostConfig
 from ddtune.tui.app import DdtuneApp
 from ddtune.tui.desk import Desk
@@ -12,6 +14,9 @@ def dashboard(config: HostConfig, *, write: bool, look: Look) -> int:
     """Stay until the dashboard is left; gives the exit code. Says on the terminal what goes on behind it."""
     desk = Desk(config, write=write, tick_s=look.tick_s)
     app = DdtuneApp(desk, look)
+    # What is loaded stays: without it a full collection has little to look through, and takes a frame no more.
+    gc.collect()
+    gc.freeze()
     try:
         app.run(mouse=look.mouse)
         left = desk.view()

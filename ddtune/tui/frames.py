@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,7 +41,7 @@ class Frames:
         """The message came: paint now, or as soon as a frame is due."""
         left = self._painted + FRAME_S - time.monotonic()
         if left > 0:
-            self._app.set_timer(left, self._due)
+            asyncio.get_running_loop().call_later(left, self._due)
         else:
             self._due()
 
@@ -50,7 +51,8 @@ class Frames:
 
     def _due(self) -> None:
         self._waiting = False
-        self._paint()
+        if self._app.is_running:
+            self._paint()
 
     def _tick(self) -> None:
         if time.monotonic() - self._painted >= REDRAW_S:

@@ -15,6 +15,8 @@ from ddtune.profiles.model import NO_SPECULATION, Profile
 from ddtune.rollout.model import Outcome, Plan, Progress
 
 STALE_TICKS = 3
+SHOWN_S = 0.1
+"""The least difference of an age that is shown."""
 LOUD_STATES = {"ROLLBACK_FAILED": "ROLLBACK FAILED", "HOST_ACTION_REQUIRED": "HOST ACTION REQUIRED"}
 
 
@@ -158,7 +160,7 @@ def oldest_s(snapshot: Snapshot) -> float | None:
 def aged(snapshot: Snapshot, now: float) -> Snapshot:
     """The snapshot as it must be shown at ``now`` (seconds since the epoch) when no newer one came."""
     late = now - snapshot.at
-    if late <= 0:
+    if late < SHOWN_S:
         return snapshot
     ages, proof = snapshot.ages, snapshot.service.last_proof_s
     older = Ages(*(None if age is None else age + late for age in (ages.gpus, ages.engine, ages.unit)))

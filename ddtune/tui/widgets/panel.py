@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.segment import Segment
-from textual.content import Content
+from rich.style import Style as RichStyle
+from textual.content import Content, Span
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.style import Style
@@ -14,6 +16,9 @@ from textual.widget import Widget
 from ddtune.tui.view import View
 
 Painter = Callable[[View, int, int], list[Content]]
+
+BETWEEN = "\n"
+"""Between the names of styles that lie on one another."""
 
 
 class Panel(Widget, can_focus=True):
@@ -29,7 +34,8 @@ class Panel(Widget, can_focus=True):
         self._moment: View | None = None
         self._lines: list[Content] = []
         self._strips: dict[int, Strip] = {}
-        self._styled: Style | None = None
+        self._styles: dict[str, RichStyle] = {}
+        self._base: Style | None = None
 
     def show(self, view: View) -> None:
         """Paint this moment."""
@@ -45,7 +51,7 @@ class Panel(Widget, can_focus=True):
 
     def notify_style_update(self) -> None:
         """Other colours: what was drawn is drawn again."""
-        self._strips.clear()
+        self._base = None
         super().notify_style_update()
 
     def render(self) -> Content:
@@ -54,13 +60,13 @@ class Panel(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """One line of it."""
-        style = self.visual_style
-        if style != self._styled:
-            self._styled = style
+        if self._base is None:
+            self._base = self.visual_style
+            self._styles.clear()
             self._strips.clear()
         found = self._strips.get(y)
         if found is None or found.cell_length != self.size.width:
-            found = self._strips[y] = self._drawn(y, style)
+            found = self._strips[y] = self._drawn(y, self._base)
         return found
 
     def _take(self, lines: list[Content]) -> None:
@@ -76,11 +82,41 @@ class Panel(Widget, can_focus=True):
         if changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
-    def _drawn(self, y: int, style: Style) -> Strip:
-        base = style.rich_style
+    def _drawn(self, y: int, base: Style) -> Strip:
         width = self.size.width
         if y >= len(self._lines):
-            return Strip.blank(width, base)
-        parts = self._lines[y].render(style, end="", parse_style=self._get_style)
-        strip = Strip([Segment(text, (style + one).rich_style) for text, one in parts])
-        return strip.adjust_cell_length(width, base)
+            return Strip.blank(width, base.rich_style)
+        strip = Strip([Segment(text, self._rich(base, style)) for text, style in pieces(self._lines[y])])
+        return strip.adjust_cell_length(width, base.rich_style)
+
+    def _rich(self, base: Style, style: str) -> RichStyle:
+        found = self._styles.get(style)
+        if found is None:
+            # More than one style lies on a part, the outer one first.
+            parsed = [self._get_style(one) for one in style.split(BETWEEN) if one]
+            found = self._styles[style] = sum(parsed, base).rich_style
+        return found
+
+
+def pieces(content: Content) -> list[tuple[str, str]]:
+    """A line as texts, each with the names of its styles. Textual's own way costs five times as much."""
+    text, spans = content.plain, content.spans
+    if all(one.end <= two.start for one, two in itertools.pairwise(spans)):
+        return list(_side_by_side(text, spans))
+    edges = sorted({0, len(text), *(one.start for one in spans), *(one.end for one in spans)})
+    return [
+        (text[start:end], BETWEEN.join(str(one.style) for one in spans if one.start <= start and end <= one.end))
+        for start, end in itertools.pairwise(edges)
+    ]
+
+
+def _side_by_side(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
+    done = 0
+    for one in spans:
+        if one.start > done:
+            yield text[done : one.start], ""
+        if one.end > one.start:
+            yield text[one.start : one.end], str(one.style)
+        done = max(done, one.end)
+    if done < len(text):
+        yield text[done:], ""
