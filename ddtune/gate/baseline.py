@@ -162,7 +162,7 @@ async def _no_long(ask: Callable[..., Any], nonce: str, style: str, sizes: GateS
     """Why stable takes no prompt of that length, None where it copies from its end."""
     if sizes.long_prompt_words < 1:
         return None
-    (probe,) = prompts.long_prompt(nonce, style, sizes)
+    (probe,) = prompts.long_prompts(nonce, style, sizes, 1)
     (answer,) = await ask((probe,), 1, keep=False)
     if answer.error_kind == "http":
         return f"stable refuses a prompt of {sizes.long_prompt_words} words: {answer.error}"

@@ -28,6 +28,7 @@ _SPECIAL = re.compile(
     r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<unk>|<pad>|\[(?:PAD|UNK|CLS|SEP)\]|<0x[0-9A-F]{2}>"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_RUN = re.compile(r"(.)\1{31,}", re.DOTALL)
 _RULES = frozenset("-=_*#~.|+ \t\n─━═·")
 # English in running text: under a tenth of these is a salad of words. Healthy prose has three to five tenths.
 _FUNCTION_WORDS = """
@@ -73,9 +74,9 @@ def repeated_token(_probe: Probe, answer: Answer) -> str | None:
     if run >= 32 or (len(ids) >= 16 and run > len(ids) / 2):
         return f"one token {run} times in a row"
     text = _text(answer)
-    for char, group in groupby(text):
-        count = sum(1 for _ in group)
-        if count >= (160 if char in _RULES else 32):
+    for run_of in _RUN.finditer(text):
+        char, count = run_of[1], len(run_of[0])
+        if char not in _RULES or count >= 160:
             return f"the character {char!r} {count} times in a row"
     for word, group in groupby(text.split()):
         count = sum(1 for _ in group)

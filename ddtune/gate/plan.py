@@ -152,7 +152,7 @@ def _full(sizes: GateSizes, out: dict[str, str]) -> list[Planned]:
     copied = _copy_tokens(min(prompts.BURST_WORDS, sizes.copy_words))
     # The few coding problems that are lost are asked once more.
     code = (sizes.coding + min(MOST_LOST, sizes.coding)) * sizes.max_tokens
-    beside = (1 + 7 + prompts.AFTERWARDS) * copied
+    beside = (prompts.LONGS + prompts.BESIDE + prompts.AFTERWARDS) * copied
     checks = [
         Planned("full", "wide_margins", 2 * sizes.wide * prompts.SURE_TOKENS, CROWD),
         Planned("full", "agreement", agreed, CROWD),

@@ -25,7 +25,7 @@ LOOSE_WORDS = 12
 # Tokens that all copies of one level may have together, above which they get shorter.
 LEVEL_TOKENS = 9_000
 REPEATED = 4
-AFTERWARDS = 4
+LONGS, BESIDE, AFTERWARDS = 3, 5, 4
 _BEGUN_WORDS = 6
 
 
@@ -97,27 +97,31 @@ def mixed(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
     return tuple(others)
 
 
-def long_prompt(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
-    """One copy of what stands at the end of a prompt of ``long_prompt_words`` words."""
+def long_prompts(nonce: str, style: str, sizes: GateSizes, count: int) -> tuple[Probe, ...]:
+    """Copies of what stands at the end of prompts of ``long_prompt_words`` words."""
+    return tuple(_long_prompt(f"long-prompt-{index}", f"{nonce}-{index}", style, sizes) for index in range(count))
+
+
+def _long_prompt(request_id: str, nonce: str, style: str, sizes: GateSizes) -> Probe:
     filler = " ".join(text_of(f"{nonce}-f{index}", 300) for index in range(math.ceil(sizes.long_prompt_words / 300)))
-    probe = copy("long-prompt", f"{nonce}-behind", min(BURST_WORDS, sizes.copy_words), style, timeout_s=120.0)
+    probe = copy(request_id, f"{nonce}-behind", min(BURST_WORDS, sizes.copy_words), style, timeout_s=120.0)
     prompt = f"Old notes, which do not matter: {filler}\n\n{probe.prompt}"
     body = dict(probe.request.body)
     if "messages" in body:
         body["messages"] = [{"role": "user", "content": prompt}]
     else:
         body["text"] = prompt
-    return (replace(probe, request=replace(probe.request, body=body), prompt=prompt),)
+    return replace(probe, request=replace(probe.request, body=body), prompt=prompt)
 
 
 def beside_long(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
-    """Short copies that run beside the long prompt."""
+    """Short copies that run beside the long prompts."""
     words = min(BURST_WORDS, sizes.copy_words)
-    return tuple(copy(f"long-beside-{index}", f"{nonce}-l{index}", words, style) for index in range(7))
+    return tuple(copy(f"long-beside-{index}", f"{nonce}-l{index}", words, style) for index in range(BESIDE))
 
 
 def after_long(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
-    """Short copies that are asked once the long prompt is over."""
+    """Short copies that are asked once the long prompts are over."""
     words = min(BURST_WORDS, sizes.copy_words)
     return tuple(copy(f"long-after-{index}", f"{nonce}-a{index}", words, style) for index in range(AFTERWARDS))
 

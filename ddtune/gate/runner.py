@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ddtune.gate import accept, detectors, prompts, verbatim
 from ddtune.gate.baseline import Baseline, measure
 from ddtune.gate.isolation import Isolation
-from ddtune.gate.model import CheckResult, GateReport, Verdict
+from ddtune.gate.model import Answer, CheckResult, GateReport, Verdict
 from ddtune.gate.plan import CROWD, LEAST_COPIES, SOAK_BATCH, GatePlan
+from ddtune.gate.probe import Probe
 from ddtune.gate.process_facts import Expected
 from ddtune.gate.sending import EngineGone, Inspect, Send
 from ddtune.gate.stage import OnCheck, OnEvent, Stage, Stopped
@@ -98,7 +99,7 @@ async def full(
         await run.copies(prompts.long_copy(nonce, style, sizes), 1)
         await run.long_prompt(
             prompts.beside_long(nonce, style, sizes),
-            prompts.long_prompt(nonce, style, sizes),
+            prompts.long_prompts(nonce, style, sizes, prompts.LONGS),
             prompts.after_long(nonce, style, sizes),
         )
         await run.coding(isolation)
@@ -146,20 +147,21 @@ async def soak(
             await run.ask(probes, SOAK_CONCURRENCY)
             number += 1
             on_round(len(run.seen), max(requests, len(run.seen)))
-            verdict = _soaked(run, plan, idle_s)
+            # By itself: what begins now must not drown in what was well before.
+            verdict = _soaked(run, plan, idle_s, run.seen[-len(probes) :])
             if verdict.verdict is not Verdict.PASS:
                 run.conclude(verdict, run.seen)
             await sleep(max(0.0, min(duration_s, number * duration_s / rounds) - run.elapsed()))
-        run.conclude(_soaked(run, plan, idle_s), run.seen)
+        run.conclude(_soaked(run, plan, idle_s, run.seen), run.seen)
     except Stopped:
         pass
     return run.report()
 
 
-def _soaked(run: Stage, plan: GatePlan, idle_s: float) -> CheckResult:
-    """The verdict over everything that a soak has seen so far."""
-    came = [(probe, answer) for probe, answer in run.seen if answer.error is None or answer.error_kind == "body"]
-    missing = len(run.seen) - len(came)
+def _soaked(run: Stage, plan: GatePlan, idle_s: float, asked: Sequence[tuple[Probe, Answer]]) -> CheckResult:
+    """The verdict over some of what a soak has seen; how many answers were lost counts over all."""
+    came = [(probe, answer) for probe, answer in asked if answer.error is None or answer.error_kind == "body"]
+    missing = sum(answer.error is not None and answer.error_kind != "body" for _, answer in run.seen)
     found = detectors.judge(came, run.stable.quirks)
     if came and found.verdict is not Verdict.PASS:
         return replace(found, name="soak")
@@ -171,9 +173,7 @@ def _soaked(run: Stage, plan: GatePlan, idle_s: float) -> CheckResult:
     rate = accept.judge([answer for _, answer in came], plan.expect_accept)
     if plan.has("quick", accept.NAME) and rate.verdict is Verdict.FAIL:
         return replace(rate, name="soak")
-    said = (
-        f"{len(came)} of {len(run.seen)} answers came, the first after {idle_s:.0f} idle s under no load; nothing found"
-    )
+    said = f"{len(run.seen) - missing} of {len(run.seen)} answers came, {idle_s:.0f} idle s before them; nothing found"
     if missing > max(1, SOAK_LOST * len(run.seen)) or not came:
         return CheckResult("soak", Verdict.INCONCLUSIVE, said, cause="gate_inconclusive")
     return CheckResult("soak", Verdict.PASS, said)

@@ -182,7 +182,7 @@ class Stage:
             await self._copied(probes, await self.ask(probes, concurrency), name)
 
     async def long_prompt(self, beside: Sequence[Probe], long: Sequence[Probe], after: Sequence[Probe]) -> None:
-        """A long prompt among short ones, and whether short ones are still answered once it is over."""
+        """Long prompts among short ones, and whether short ones are still answered once they are over."""
         if self.planned(LONG_PROMPT):
             probes = [*long, *beside]
             answers = await self.ask(probes, len(probes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import selectors
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from ddtune.gate.model import Answer
@@ -53,6 +53,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._skipping.now
+
+    def run_in_executor(self, _executor: Any, work: Callable[..., Any], *arguments: Any) -> Any:
+        """At once and here: a thread would be waited for in virtual time."""
+        done = self.create_future()
+        done.set_result(work(*arguments))
+        return done
 
 
 class _LoopClock(Clock):
