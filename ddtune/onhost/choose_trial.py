@@ -41,11 +41,14 @@ def _stage(paths: UnitPaths, txn: Txn, invocation: str) -> str | None:
         release = releases.read(paths, txn.candidate)
         return chooser.stage(paths, invocation, txn.candidate, release, "trial", txn.op)
     except (releases.ReleaseError, store.DiskFull, OSError) as error:
-        shout(f"{paths.unit}: the trial cannot be started ({error})")
         said = {"at": clock.wall(), "source": "guard", "rank": None, "text": str(error)}
         cause = "disk_full" if isinstance(error, store.DiskFull) else "unknown"
+        applied = None
         with suppress(TxnError, store.LockTimeoutError, store.DiskFull, OSError):
-            ledger.apply(paths, lambda at: Fail(at, txn.op, cause, (said,)), LOCK_S)
+            applied = ledger.apply(paths, lambda at: Fail(at, txn.op, cause, (said,)), LOCK_S)
+        # One that was decided since it was read has taken its trial away itself: nobody need be told.
+        if applied is None or (applied.effects and applied.refused is None):
+            shout(f"{paths.unit}: the trial cannot be started ({error})")
         return None
 
 

@@ -43,13 +43,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-@pytest.fixture
-def own_service(tmp_path: Path) -> Iterator[Service]:
-    """An adopted service of this test's own."""
-    with adopted(tmp_path) as service:
-        yield service
-
-
 @pytest.fixture(scope="session")
 def numbers(pytestconfig: pytest.Config) -> dict[str, float]:
     """Measured seconds by name; printed at the end and written to build/e2e-numbers.json."""

@@ -81,15 +81,6 @@ def _told(service: Service, op: str) -> None:
     assert service.operator.run("status", HOST).code == 0
 
 
-def test_guard_survives_kill(service: Service) -> None:
-    """The guard killed as well: it comes back by itself and keeps the deadline."""
-    killed = _kill_when(service, _gating)
-    pid = service.guest.show("MainPID", f"ddtune-guard-{killed['op']}.service")
-    service.guest.ssh(["kill", "-9", pid])
-    wait_until("stable serves", lambda: service.txn().get("settled") is True, LIMITS["lease_s"] + 60)
-    assert service.runs("8")
-
-
 def test_ctrl_c_ends_in_stable(service: Service) -> None:
     process = service.operator.start("switch", HOST, "b16-eager", "--yes", "--json")
     wait_until("the gate runs", lambda: _gating(service.txn()), 60, every=0.01)

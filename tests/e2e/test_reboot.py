@@ -1,4 +1,4 @@
-"""A reboot in mid-trial lands on stable, and a reboot after a commit on what was committed."""
+"""A reboot in mid-trial lands on stable, and a reboot after a commit on what was committed; one after the other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("stop", ["power_cut", "power_off"])
-def test_reboot_in_mid_trial_lands_on_stable(own_service: Service, stop: str) -> None:
-    service = own_service
+def test_reboot_in_mid_trial_lands_on_stable(service: Service, stop: str) -> None:
     process = service.operator.start("switch", HOST, "b16-eager", "--yes", "--json")
     try:
         wait_until(
@@ -42,11 +41,11 @@ def test_reboot_in_mid_trial_lands_on_stable(own_service: Service, stop: str) ->
     assert service.status()["txn"] is None
 
 
-def test_commit_outlives_a_power_cut(own_service: Service) -> None:
-    code, answer = own_service.switch("b16-eager")
+def test_commit_outlives_a_power_cut(service: Service) -> None:
+    code, answer = service.switch("b16-eager")
     assert code == 0, answer
-    own_service.guest.power_cut()
-    own_service.guest.boot()
-    own_service.wait_ready()
-    assert own_service.runs("16")
-    assert own_service.status()["service"]["profile"] == "b16-eager"
+    service.guest.power_cut()
+    service.guest.boot()
+    service.wait_ready()
+    assert service.runs("16")
+    assert service.status()["service"]["profile"] == "b16-eager"

@@ -15,12 +15,12 @@ from tests.e2e.guest import wait_until
 from tests.e2e.operator import HOST
 from tests.e2e.service import adopted
 
-UNREAD_S = 150
+UNREAD_S = 40
 
 
 @pytest.mark.timeout(400)
 def test_switch_commits_behind_a_full_pty(tmp_path: Path) -> None:
-    """Many leases long: the soak alone makes it so."""
+    """Three leases long: the soak alone makes it so."""
     with adopted(tmp_path, {"soak_s": UNREAD_S}) as service:
         ours, theirs = pty.openpty()
         _fill(theirs)

@@ -35,6 +35,7 @@ def test_01_killed_before_arm(site: Site, row: Row) -> None:
     assert site.runs(STABLE)
 
 
+@pytest.mark.slow
 def test_02_killed_after_arm(site: Site, row: Row) -> None:
     before = site.invocation()
     process = site.start_switch()

@@ -150,6 +150,7 @@ def test_19_var_read_only(site: Site, row: Row) -> None:
         assert site.stable() == site.original
 
 
+@pytest.mark.slow
 def test_20_damaged_txn(site: Site, row: Row) -> None:
     op = site.trial()
     began = time.monotonic()

@@ -60,6 +60,7 @@ def ask(site: Site) -> socket.socket:
     return api
 
 
+@pytest.mark.slow
 def test_21_exits_at_once(site: Site, row: Row) -> None:
     began = time.monotonic()
     op = site.host.trial(site.candidate(7, "--no-such-flag"), start_deadline_s=120, lease_s=120)
@@ -70,6 +71,7 @@ def test_21_exits_at_once(site: Site, row: Row) -> None:
     row.took(txn["times"]["serving"] - txn["times"]["rollback_begun"])
 
 
+@pytest.mark.slow
 def test_22_crashes_late_in_the_soak(site: Site, row: Row) -> None:
     op = site.trial(lease_s=120)
     site.host.ok("soak", op=op)
@@ -83,6 +85,7 @@ def test_22_crashes_late_in_the_soak(site: Site, row: Row) -> None:
     row.took(txn["times"]["serving"] - died)
 
 
+@pytest.mark.slow
 def test_23_hangs_in_the_load(site: Site, row: Row) -> None:
     op = site.host.trial(site.candidate(), start_deadline_s=4, lease_s=120, stop_timeout_s=5)
     engine = main_process(site)

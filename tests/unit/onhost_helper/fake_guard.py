@@ -1,6 +1,7 @@
 """Stands in for systemd-run, ``fake_guard.py ROOT --unit=… … PYTHON -I PYZ guard UNIT OP``: a guard that only lives.
 
-It ends once the transaction is settled. A file ``ROOT/systemd/no-guard`` makes it die at once.
+It ends once the transaction is settled, or the test that made ROOT has ended. A file ``ROOT/systemd/no-guard`` makes
+it die at once.
 """
 
 import json
@@ -24,5 +25,11 @@ from ddtune.onhost.paths import Paths  # noqa: E402 (as above)
 
 paths = Paths(str(root)).unit(unit)
 held = claim(paths, op)
-while os.path.exists(paths.txn) and not json.loads(Path(paths.txn).read_bytes())["settled"]:
+
+
+def tested() -> bool:
+    return Path("/proc", (root / "systemd/tester").read_text()).exists()
+
+
+while tested() and os.path.exists(paths.txn) and not json.loads(Path(paths.txn).read_bytes())["settled"]:
     time.sleep(0.05)

@@ -41,6 +41,7 @@ class Host:
         self.tools = root / "tools"
         self.tools.mkdir(parents=True)
         (root / "systemd").mkdir()
+        (root / "systemd/tester").write_text(str(os.getpid()))
         (root / "etc/systemd/system").mkdir(parents=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -159,13 +160,11 @@ class Host:
         return self.root.joinpath("var/lib/ddtune", UNIT, *parts)
 
     def end(self) -> None:
-        """Ends the service and every guard."""
-        if self.pid():
-            os.killpg(self.pid(), signal.SIGKILL)
-        guard = self.root / "run/ddtune" / UNIT / "guard.json"
-        if guard.exists():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(json.loads(guard.read_text())["pid"], signal.SIGKILL)
+        """Ends every guard, by the tester's name that they look for, and the service."""
+        (self.root / "systemd/tester").write_text("ended")
+        with contextlib.suppress(ProcessLookupError):
+            if pid := self.pid():
+                os.killpg(pid, signal.SIGKILL)
 
 
 def mode(path: Path) -> int:

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from ddtune.onhost import ledger, releases, store
+from ddtune.onhost import choose, ledger, releases, store
 from ddtune.onhost import txn as t
+from ddtune.onhost.paths import UnitPaths
 from tests.unit.onhost_start.rig import UNIT, Rig
 
 
@@ -50,12 +51,32 @@ def test_damaged_transaction_means_stable(rig: Rig, content: bytes) -> None:
     assert rig.choose()["which"] == "stable"
 
 
-def test_dangling_trial_ends_the_transaction(rig: Rig) -> None:
+def test_dangling_trial_ends_the_transaction(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     rig.arm()
     os.unlink(rig.paths.trial)
     os.symlink("/nowhere", rig.paths.trial)
-    assert rig.choose()["which"] == "stable"
+    assert choose.choose(rig.paths, "inv1") == "stable"
     assert (rig.txn().state, rig.txn().trial_invocation) == (t.ROLLED_BACK, None)
+    assert "the trial cannot be started" in capsys.readouterr().err
+
+
+def test_trial_that_was_decided_meanwhile_is_no_alarm(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Between the reading of txn.json and the lock somebody aborts."""
+    rig.arm()
+    read = ledger.load
+
+    def overtaken(paths: UnitPaths) -> t.Txn | None:
+        monkeypatch.setattr(ledger, "load", read)
+        known = read(paths)
+        ledger.apply(paths, lambda at: t.Abort(at, "op"))
+        return known
+
+    monkeypatch.setattr(ledger, "load", overtaken)
+    assert choose.choose(rig.paths, "inv1") == "stable"
+    assert rig.txn().state == t.ROLLED_BACK
+    assert capsys.readouterr().err == ""
 
 
 def test_changed_candidate_is_not_started(rig: Rig) -> None:
