@@ -195,9 +195,9 @@ def test_42_read_only_writes_nothing(site: Site, row: Row, request: pytest.Fixtu
     with dashboard(site, "--write") as terminal:
         terminal.until(b"b8-nvls")
         terminal.until(b"READ-ONLY")
-        terminal.press("p")
+        terminal.press("P")
         terminal.until(b"t7")
-        terminal.press("q")
+        terminal.press("qq")
         terminal.read(1)
     wait_until("nothing of it is left on the host", lambda: not site.collectors() and not site.programs(), 45)
     changed = site.changed(stamp)
