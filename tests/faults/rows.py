@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.gold import GOLD
@@ -12,9 +11,8 @@ from tests.faults.gold import GOLD
 HEAD = """\
 # Faults
 
-Written by `make faults`, each row by the last run of its whole scenario in tests/faults. What was seen is read over a
-new login after the fault: the main process's argv, the release that `stable` names, and the history. sshd and systemd
-are real.
+Written by one `make faults` from tests/faults. What was seen is read over a new login after the fault: the main
+process's argv, the release that `stable` names, and the history. sshd and systemd are real.
 
 `real`: the fault befalls real processes, files, sockets or boots. `injected`: what the host reads is replaced (kernel
 log, wall clock), or something stands in for it: a freezer for a suspend, for a D state a tracer that holds a process at
@@ -67,25 +65,16 @@ class Row:
         return f"| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in cells)} |"
 
 
-def table(rows: Mapping[int, Row]) -> str:
-    """The page for ``rows``, by number."""
+def table(rows: Mapping[int, Row], how: str = "") -> str:
+    """The page for ``rows``, by number; ``how`` they were come by is said below."""
     lines = [rows[number].line() for number in sorted(rows)]
     good = sum(1 for row in rows.values() if row.ok)
     real = sum(1 for row in rows.values() if row.kind == "real")
-    said = f"{good} of {len(GOLD)} ok, {real} real."
-    return HEAD + "\n".join(lines) + f"\n\n{said}\n"
+    said = ", ".join(filter(None, (f"{good} of {len(GOLD)} ok", f"{real} real", how)))
+    return HEAD + "\n".join(lines) + f"\n\n{said}.\n"
 
 
-def remember(rows: Mapping[int, Row], path: Path) -> dict[int, Row]:
-    """Adds ``rows`` to those that earlier runs left in ``path``; all of them."""
-    known = {int(number): Row(**row) for number, row in json.loads(path.read_text()).items()} if path.exists() else {}
-    known.update(rows)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({number: asdict(row) for number, row in sorted(known.items())}, indent=1))
-    return known
-
-
-def write(rows: Mapping[int, Row], path: Path) -> None:
+def write(rows: Mapping[int, Row], path: Path, how: str = "") -> None:
     """Writes the page."""
     path.parent.mkdir(exist_ok=True)
-    path.write_text(table(rows))
+    path.write_text(table(rows, how))
