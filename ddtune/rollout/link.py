@@ -19,7 +19,10 @@ from ddtune.rollout.errors import require_writable
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 5.0
 READING = frozenset(
-    ("hello", "state", "release", "base", "inspect", "probe_build", "check_flags", "can_adopt", "evidence", "load")
+    (
+        *("hello", "state", "release", "base", "inspect", "golden", "probe_build", "check_flags"),
+        *("can_adopt", "evidence", "load"),
+    )
 )
 """The verbs that write nothing on the host unless they are told to keep what they found."""
 
