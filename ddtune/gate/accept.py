@@ -15,6 +15,7 @@ NAME = "accept_length"
 COLLAPSED = 1.05
 FAR_UNDER = 0.5
 LEAST_CALLS = 16
+PINNED_WINDOWS = 3
 
 
 def measured(answers: Sequence[Answer]) -> tuple[float | None, int]:
@@ -41,6 +42,16 @@ def judge(answers: Sequence[Answer], expect: float | None) -> CheckResult:
         if value < FAR_UNDER * expect:
             said += f"; warning: far under the expectation ({value / expect:.0%})"
     return CheckResult(NAME, Verdict.PASS, said)
+
+
+def pinned(windows: Sequence[tuple[float | None, float | None]], least: int = PINNED_WINDOWS) -> bool:
+    """Whether the newest ``least`` windows of a service, each ``(accept length, running requests)``, all stood at 1.00.
+
+    Windows in which nothing ran say nothing and are passed over. An engine that says 1.00 for so long accepts nothing
+    any more; only a restart has been seen to cure that.
+    """
+    told = [value for value, running in windows if value is not None and running]
+    return len(told) >= least and all(value <= COLLAPSED for value in told[-least:])
 
 
 def _inconclusive(text: str) -> CheckResult:

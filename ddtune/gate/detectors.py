@@ -257,7 +257,8 @@ def judge(pairs: Sequence[tuple[Probe, Answer]], quirks: Collection[tuple[str, s
             f"{missing} of {len(pairs)} answers did not come back",
             cause="gate_inconclusive",
         )
-    return CheckResult(NAME, Verdict.PASS, f"{len(pairs)} answers read, nothing found")
+    cut = sum(answer.finish_reason == "length" for _, answer in pairs)
+    return CheckResult(NAME, Verdict.PASS, f"{len(pairs)} answers read ({cut} ended at their limit), nothing found")
 
 
 def _text(answer: Answer) -> str:

@@ -147,7 +147,8 @@ def _copy_tokens(words: int) -> int:
 
 def _full(sizes: GateSizes, out: dict[str, str]) -> list[Planned]:
     long_answer = max(0, sizes.long_tokens - 2 * sizes.tokens)
-    agreed = sizes.singles * sizes.tokens + sizes.crowd * 2 * sizes.tokens + (long_answer if sizes.crowd else 0)
+    agreed = sizes.singles * sizes.tokens + sizes.crowd * 2 * sizes.tokens
+    agreed += min(prompts.LONG_ANSWERS, sizes.crowd) * long_answer
     short = min(prompts.QUESTION_TOKENS, sizes.tokens)
     copied = _copy_tokens(min(prompts.BURST_WORDS, sizes.copy_words))
     # The few coding problems that are lost are asked once more.

@@ -25,6 +25,8 @@ LOOSE_WORDS = 12
 # Tokens that all copies of one level may have together, above which they get shorter.
 LEVEL_TOKENS = 9_000
 REPEATED = 4
+# Two, because one answer that loops is no sign of a fault.
+LONG_ANSWERS = 2
 LONGS, BESIDE, AFTERWARDS = 3, 5, 4
 _BEGUN_WORDS = 6
 
@@ -175,13 +177,13 @@ def single_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
 
 
 def crowd_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
-    """The full gate's prompts for agreement, sent together; the first is the long one."""
+    """The full gate's prompts for agreement, sent together; the first two are long."""
     return tuple(
         _continuation(
             f"crowd-topic-{index}",
             f"{nonce}-c{index // len(TOPICS)}",
             index,
-            2 * sizes.tokens if index else max(sizes.long_tokens, 2 * sizes.tokens),
+            2 * sizes.tokens if index >= LONG_ANSWERS else max(sizes.long_tokens, 2 * sizes.tokens),
         )
         for index in range(sizes.crowd)
     )

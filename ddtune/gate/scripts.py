@@ -55,5 +55,7 @@ def scripts(text: str) -> Counter[str]:
 
 def unexpected(text: str, prompt: str) -> Counter[str]:
     """Letters of scripts that the prompt does not use; a prompt in Han may be answered in Kana's and Han's company."""
+    if text.isascii():
+        return Counter()
     allowed = _COMMON | set(scripts(prompt))
     return Counter({name: count for name, count in scripts(text).items() if name not in allowed})

@@ -19,9 +19,9 @@ class GateSizes:
 
     ``coding`` and ``wide`` are how many problems and short questions; ``max_tokens`` is for a coding problem.
     ``singles`` and ``crowd`` are the full gate's continuations, one at a time and together; each has ``tokens`` (the
-    crowd's twice as many, its first ``long_tokens``). ``copy_words`` is the length of a copy, ``long_copy_words`` of
-    the long one, ``long_prompt_words`` of the long prompt (0: none). ``mixed`` and ``sampled`` are the requests of
-    those checks; ``sampling`` is production's, empty for the server's own defaults.
+    crowd's twice as many, its first two ``long_tokens``). ``copy_words`` is the length of a copy,
+    ``long_copy_words`` of the long one, ``long_prompt_words`` of a long prompt (0: none). ``mixed`` and ``sampled`` are
+    the requests of those checks; ``sampling`` is production's, empty for the server's own defaults.
     """
 
     concurrency: tuple[int, ...] = (1, 2, 8, 32)
@@ -39,7 +39,7 @@ class GateSizes:
     mixed: int = 16
     sampled: int = 8
     long_prompt_words: int = 2600
-    long_tokens: int = 600
+    long_tokens: int = 1000
     sampling: Mapping[str, float] = field(default_factory=dict)
 
 
