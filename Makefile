@@ -1,5 +1,6 @@
 # make demo: the dashboard on an embedded host · make test: everything that CI runs · make lint · make clean
 # make faults: every fault scenario, also the slow ones · make test-engine: against a real SGLang, as root
+# make test-gpu: against a real SGLang on this machine's GPU
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test test-engine faults lint clean
+.PHONY: demo test test-engine test-gpu faults lint clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/ddtune demo
@@ -17,6 +18,10 @@ test: $(VENV)/.packages lint
 
 test-engine: $(VENV)/.packages $(VENV)/.test
 	@PYTHON="$(PYTHON)" tests/engine/run $(PYTEST_ARGS)
+
+# No prerequisite: a GPU machine need not reach a package index.
+test-gpu:
+	@tests/gpu/run $(ARGS)
 
 faults: $(VENV)/.packages $(VENV)/.test
 	@DDTUNE_TEST_BREAK="$(BREAK)" JOBS=2 SUITES=faults tests/run --faults --dist load --maxschedchunk 1 $(PYTEST_ARGS)
