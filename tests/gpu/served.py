@@ -24,16 +24,21 @@ POLL_S = 0.05
 # SmolLM2 copies a short text; a gate for a large model would judge the model and not the switch.
 GATE = """
 [gate]
-concurrency = [1, 16]
+concurrency = [16]
 soak_s = 5
 soak_requests = 16
 coding = 0
-max_tokens = 60
-singles = 4
-crowd = 8
-tokens = 48
-copy_words = 16
-long_copy_words = 24
+max_tokens = 24
+singles = 2
+crowd = 4
+tokens = 32
+copy_words = 14
+long_copy_words = 20
+mixed = 4
+wide = 0
+sampled = 0
+long_prompt_words = 0
+long_tokens = 16
 """
 NGRAM = '[axes]\nalgorithm = "ngram"\ndraft_tokens = {rows}\ngraphs = {graphs}\n'
 PROFILES = {
