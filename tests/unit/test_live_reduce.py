@@ -207,3 +207,18 @@ def test_a_real_scrape_becomes_a_reading() -> None:
 def test_the_standing_of_what_runs(changed: Line, expected: str | None) -> None:
     line = {"t": "ddtune", "at": 10.0, "adopted": True, "running": {"release": "r"}, "stable": {"release": "r"}}
     assert _at(_after([(10.0, {**line, **changed})]), 10.0).service.standing == expected
+
+
+@pytest.mark.parametrize(("pid", "cause"), [("pid=41, ", None), ("", None), ("pid=7, ", "xid_app")])
+def test_what_the_graph_canary_did_to_a_gpu_is_no_incident_of_the_service(pid: str, cause: str | None) -> None:
+    xid = f"NVRM: Xid (PCI:0000:1b:00): 31, {pid}name=python3, MMU Fault"
+    state = _after(
+        [
+            (1.0, _unit()),
+            (1.5, _log("[2026-01-01 00:00:00] server_args=ServerArgs(x)", at=1.5)),
+            (2.0, {"t": "ddtune", "adopted": True, "canary": {"pids": [41], "began": 2.0, "ended": None}}),
+            (4.0, _log(xid, at=4.0, source="kernel")),
+        ]
+    )
+    found = [incident.cause for incident in _at(state, 5.0).incidents]
+    assert found == ([] if cause is None else [cause])
