@@ -41,8 +41,8 @@ def text_of(answer: Any) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def try_once(port: int, key_file: str | None, main_pid: int, canary: Mapping[str, Any] | None) -> None:
-    """Returns when the engine generated what ``canary`` expects. Raises NotYetError or WrongError."""
+def try_once(port: int, key_file: str | None, main_pid: int, canary: Mapping[str, Any] | None) -> str:
+    """The text, when the engine generated what ``canary`` expects. Raises NotYetError or WrongError."""
     wanted = canary or DEFAULT
     try:
         process = read_process(main_pid)
@@ -56,6 +56,7 @@ def try_once(port: int, key_file: str | None, main_pid: int, canary: Mapping[str
     expect = wanted.get("expect")
     if not text.strip() or (expect and expect not in text):
         raise WrongError(f"a known prompt was answered with {text[:200]!r}")
+    return text
 
 
 def abort_all(port: int, key_file: str | None, main_pid: int) -> None:

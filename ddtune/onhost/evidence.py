@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
-from . import clock, journal, pins, releases, schema, store
+from . import clock, journal, kept, pins, releases, schema, store
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
@@ -26,7 +26,7 @@ _LINES = 20000
 
 
 def evidence(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """History, transaction, both releases, what was learned, and the journals of the time, of the operation ``op``.
+    """All that this host keeps of the operation ``op``: history, transaction, releases, answers, readings, journals.
 
     ``bytes`` limits the text of each journal. Raises ``RefusalError`` for an operation that this host never had.
     """
@@ -38,8 +38,8 @@ def evidence(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         raise RefusalError("unknown", f"{unit} has no operation {op}{last}")
     txn = store.read_json(paths.txn) or {}
     named = {side: (history[0].get(side) or {}).get("release") for side in ("from", "to")}
-    kept = {side: _release(paths, sha) for side, sha in named.items()}
-    scrubber = Scrubber(_secrets(host, unit, paths, kept.values()))
+    found = {side: _release(paths, sha) for side, sha in named.items()}
+    scrubber = Scrubber(_secrets(host, unit, paths, found.values()))
     since, until = _window(history)
     sources = {
         "unit": ["-u", unit],
@@ -52,8 +52,9 @@ def evidence(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "history": history,
         "txn": txn if txn.get("op") == op else None,
         "quarantine": releases.quarantined(paths, str(named["to"])) if named["to"] else None,
-        "releases": {side: _redacted(one) for side, one in kept.items()},
+        "releases": {side: _redacted(one) for side, one in found.items()},
         "envelope": [entry for entry in releases.envelope(paths) if entry.get("op") == op],
+        "kept": kept.read(paths, op),
         "ended": store.read_json(paths.ended),
         "site": store.read_json(paths.site),
         "host": {"kernel": platform.release(), "boot_id": clock.boot_id(), "at": clock.wall()},
@@ -79,9 +80,9 @@ def _redacted(release: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
     return {**release, "argv": redact_argv(release["argv"]), "env_set": redact_env(release["env_set"])}
 
 
-def _secrets(host: Host, unit: str, paths: UnitPaths, kept: Iterable[Optional[Mapping[str, Any]]]) -> set[str]:
+def _secrets(host: Host, unit: str, paths: UnitPaths, tried: Iterable[Optional[Mapping[str, Any]]]) -> set[str]:
     base, process = store.read_json(paths.base) or {}, host.running(unit)
-    found = [one for one in kept if one]
+    found = [one for one in tried if one]
     argvs: list[Sequence[str]] = [base.get("argv") or (), *(one["argv"] for one in found)]
     envs: list[Mapping[str, str]] = [base.get("env_set") or {}, *(one["env_set"] for one in found)]
     if process is not None:

@@ -57,6 +57,7 @@ VERBS = {
     "evidence": ("evidence", "EVIDENCE", "evidence"),
     "golden": ("verbs_golden", "GOLDEN", "golden"),
     "put_golden": ("verbs_golden", "PUT_GOLDEN", "put_golden"),
+    "keep": ("kept", "KEEP", "keep"),
 }
 WITHOUT_UNIT = ("hello",)
 

@@ -70,6 +70,10 @@ class UnitPaths(NamedTuple):
         return f"{self.releases}/{sha}/meta.json"
 
     @property
+    def evidence(self) -> str:
+        return self._state("evidence")
+
+    @property
     def stable(self) -> str:
         return self._state("stable")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from . import canary, clock, residue
+from . import canary, clock, kept, residue
 from .hand import Hand
 from .txn import HOST_ACTION_REQUIRED, GaveUp, HostAction, Restored, RestoreFailed, Restoring, Txn
 from .unit import SystemctlError, UnitState
@@ -26,6 +26,7 @@ POLL_S = 0.1
 KILL_S = 30.0
 QUEUED_S = 15.0
 WRONG_ANSWERS = 3
+_KEPT_CHARS = 800
 
 
 def go_on(hand: Hand, txn: Txn) -> None:
@@ -136,19 +137,29 @@ def _check(hand: Hand, txn: Txn) -> None:
             seen = state.invocation
         if state.running:
             try:
-                canary.try_once(txn.api_port, txn.api_key_file, state.main_pid, txn.canary)
+                text = canary.try_once(txn.api_port, txn.api_key_file, state.main_pid, txn.canary)
             except canary.NotYetError:
                 wrong = 0
             except canary.WrongError as error:
                 wrong += 1
+                _keep(hand, txn, str(error), right=False)
                 if wrong >= WRONG_ANSWERS:
                     _failed(hand, txn, "wrong_output", str(error))
                     return
             else:
                 hand.apply(lambda at: Restored(at, txn.op))
+                _keep(hand, txn, text, right=True)
                 return
         if _fatal_line(hand, now, state):
             return
+
+
+def _keep(hand: Hand, txn: Txn, text: str, right: bool) -> None:
+    """What stable said to the known prompt, for a ticket."""
+    wanted = txn.canary or canary.DEFAULT
+    line = {"at": clock.wall(), "stage": "rollback", "id": "canary", "source": "guard", "path": wanted["path"]}
+    line.update(body=wanted["body"], expect=wanted.get("expect"), text=text[:_KEPT_CHARS], right=right)
+    kept.add(hand.paths, txn.op, "answers", [line])
 
 
 def _problem(txn: Txn, state: UnitState, seen: str | None) -> tuple[str, str] | None:

@@ -49,8 +49,12 @@ def pack(host: str, unit: str, answer: Mapping[str, Any], readings: Mapping[str,
     for name in ("history", "txn", "quarantine", "envelope", "ended", "site"):
         if answer.get(name):
             files[f"{name}.json"] = _json(answer[name])
+    kept = answer.get("kept") or {}
+    for name in ("answers", "readings"):
+        if kept.get(name):
+            files[f"{name}.jsonl"] = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in kept[name])
     if readings is not None:
-        files["readings.json"] = _json(readings)
+        files["readings-now.json"] = _json(readings)
     left_out = tuple(_left_out(answer, readings))
     manifest = {
         "proto": 1,
@@ -97,8 +101,14 @@ def _event(line: Mapping[str, Any]) -> str:
 
 
 def _left_out(answer: Mapping[str, Any], readings: Mapping[str, Any] | None) -> list[str]:
-    found = ["answers of the gate and of its canaries: the host keeps their verdicts and evidence, not their text"]
-    redacted = answer["redacted"]
+    redacted, kept = answer["redacted"], answer.get("kept") or {}
+    found = ["most answers to the gate's canaries where a check passed, and all but the beginning of a long one"]
+    for name, what in (("answers", "answers of the gate and of its canaries"), ("readings", "readings of the time")):
+        dropped = (kept.get("dropped") or {}).get(name)
+        if not kept.get(name):
+            found.append(f"{what}: the host kept none of this operation")
+        elif dropped:
+            found.append(f"{dropped} lines in the middle of the {what}, over the size limit")
     found.append(f"keys and secret variables, by name and by value ({redacted['keys']} places in text)")
     found.append(f"what the engine logged of requests ({redacted['requests']} lines cut where a request begins)")
     if redacted.get("too_short"):
@@ -113,9 +123,7 @@ def _left_out(answer: Mapping[str, Any], readings: Mapping[str, Any] | None) -> 
     if not answer.get("txn"):
         found.append("the transaction's own state: another one has taken its place since")
     if readings is None:
-        found.append("readings: the host gave none")
-    else:
-        found.append("readings of the time itself: the ones here are of now")
+        found.append("readings of now: the host gave none")
     return found
 
 

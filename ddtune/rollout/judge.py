@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ddtune.gate.model import Answer, Request
@@ -18,13 +18,17 @@ SLACK_S = 20.0
 
 
 class Judge:
-    """Gives the gate its ``send`` and ``inspect`` on one host. ``sent`` counts the requests that were ours."""
+    """Gives the gate its ``send`` and ``inspect`` on one host.
+
+    ``sent`` counts the requests that were ours; ``on_load`` is told each load with its answers.
+    """
 
     def __init__(self, link: HostLink, stopwatch: Stopwatch) -> None:
         self._link = link
         self._stopwatch = stopwatch
         self.sent = 0
         self.env_names: tuple[str, ...] = ()
+        self.on_load: Callable[[Sequence[Request], Sequence[Answer]], None] = lambda _requests, _answers: None
 
     async def send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
         """One load on the host's loopback; waits while another one, such as a repeated call of ours, holds the lock."""
@@ -48,7 +52,9 @@ class Judge:
                     await asyncio.sleep(BUSY_RETRY_S)
                     continue
                 self.sent += len(requests)
-                return [Answer.from_dict(entry) for entry in answer["answers"]]
+                came = [Answer.from_dict(entry) for entry in answer["answers"]]
+                self.on_load(requests, came)
+                return came
 
     async def inspect(self) -> Facts:
         """The facts of the main process, read back from the host."""

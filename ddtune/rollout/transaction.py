@@ -28,11 +28,13 @@ from ddtune.rollout.model import Outcome, Progress
 from ddtune.rollout.outcome import host_times, with_txn
 from ddtune.rollout.owner import owner
 from ddtune.rollout.plan import Prepared
+from ddtune.rollout.recorder import Recorder
 from ddtune.rollout.start import StartLimits, follow_start
 from ddtune.rollout.timing import Stopwatch
 from ddtune.rollout.watch import TxnWatch, keep_lease
 
 GUARD_CLAIM_S = 3.0
+LAST_WORDS_S = 3.0
 PATTERNS = [{"cause": cause, "regex": regex} for cause, regex in FATAL_PATTERNS]
 
 
@@ -52,7 +54,9 @@ class Transaction:
         self._prepared = prepared
         self._watch_time = stopwatch
         self._progress = progress
+        self._recorder = Recorder(link, prepared.op, lambda: feed.snapshot)
         self._judge = Judge(link, stopwatch)
+        self._judge.on_load = self._recorder.answers
         self._judge.env_names = tuple(prepared.release.env_set) + tuple(prepared.release.env_unset)
         self._watch = TxnWatch(prepared.op)
         self._limits = link.config.limits.scaled(link.config.clock_scale)
@@ -86,12 +90,17 @@ class Transaction:
         lease = asyncio.create_task(
             keep_lease(self._link, self._watch, every_s=self._limits.renew_s, lease_s=self._limits.lease_s)
         )
+        recording = asyncio.create_task(self._recorder.run())
         try:
             await self._decide()
+            # The host is on its way by now; what it was judged by can go there meanwhile.
+            self._recorder.send()
             return await self._end()
         finally:
             lease.cancel()
-            await asyncio.gather(lease, return_exceptions=True)
+            recording.cancel()
+            await asyncio.gather(lease, recording, return_exceptions=True)
+            await self._recorder.close(LAST_WORDS_S)
 
     def take(self, txn: Mapping[str, Any] | None) -> None:
         """A reading of txn.json from elsewhere, such as the collector's."""
@@ -217,6 +226,7 @@ class Transaction:
             await self._link.call("stop", op=op, timeout=limits.stop_timeout_s + 60)
         self._feed.lines()
         self._sent_before = self._judge.sent
+        self._recorder.stage = "start"
         with self._phase("start", own=False):
             await self._link.call("start", op=op)
             await follow_start(
@@ -250,7 +260,7 @@ class Transaction:
                 ) from None
 
     async def _gate(self, stage: str) -> None:
-        self._stage = stage
+        self._stage = self._recorder.stage = stage
         # What the gate itself does between its requests is ours; the soak only waits.
         with self._phase(stage, own=stage != "soak"):
             await self._gating.run(stage, self._trial_invocation)
@@ -281,7 +291,7 @@ class Transaction:
         elif not txn["times"].get("serving"):
             return
         self._served_at = time.monotonic()
-        self._stage = "rollback"
+        self._stage = self._recorder.stage = "rollback"
         bad = await self._gating.check_stable()
         if bad is None:
             return
@@ -336,6 +346,7 @@ class Transaction:
         self._tell(f"start {phase.value}", seconds, done=True)
 
     def _on_check(self, check: CheckResult) -> None:
+        self._recorder.verdict(check)
         self._tell(self._stage or "baseline", check.seconds, check=check)
 
     def _on_event(self, event: GateEvent) -> None:
@@ -344,6 +355,7 @@ class Transaction:
     @contextlib.contextmanager
     def _phase(self, name: str, *, own: bool = True, text: str = "") -> Iterator[None]:
         began = time.monotonic()
+        self._recorder.reading(name)
         self._tell(name, 0.0, text)
         with self._watch_time.phase(name, own=own):
             yield

@@ -44,7 +44,8 @@ def test_the_tar_tells_what_happened_and_what_is_not_in_it(failed: tuple[Service
         }
     assert set(files) >= {
         "manifest.json", "timeline.txt", "journal-unit.log", "journal-kernel.log", "journal-guard.log",
-        "release-before.json", "release-tried.json", "history.json", "txn.json", "quarantine.json", "readings.json",
+        "release-before.json", "release-tried.json", "history.json", "txn.json", "quarantine.json", "readings-now.json",
+        "answers.jsonl", "readings.jsonl",
     }  # fmt: skip
     manifest = json.loads(files["manifest.json"])
     assert (manifest["op"], manifest["host"], manifest["unit"]) == (op, HOST, UNIT)
@@ -57,7 +58,19 @@ def test_the_tar_tells_what_happened_and_what_is_not_in_it(failed: tuple[Service
     tried, before = json.loads(files["release-tried.json"]), json.loads(files["release-before.json"])
     assert tried["argv"][tried["argv"].index("--speculative-ddtree-budget") + 1] == "12"
     assert before["meta"]["profile"] == "b8-nvls"
-    assert len(json.loads(files["readings.json"])["gpus"]) == 8
+    assert len(json.loads(files["readings-now.json"])["gpus"]) == 8
+    readings = [json.loads(line) for line in files["readings.jsonl"].splitlines()]
+    assert len(readings[-1]["power_w"]) == 8
+    history = json.loads(files["history.json"])
+    assert history[0]["at"] - 60 < readings[0]["at"] <= readings[-1]["at"] < history[-1]["at"] + 60
+    answers = [json.loads(line) for line in files["answers.jsonl"].splitlines()]
+    assert {"baseline", "rollback"} <= {one["stage"] for one in answers}
+    (canary,) = [one for one in answers if one.get("source") == "guard"]
+    assert canary["right"]
+    assert canary["expect"] in canary["text"]
+    copied = next(one for one in answers if one["stage"] == "baseline" and one.get("text"))
+    assert copied["prompt"]
+    assert copied["at"] < canary["at"]
     assert "Receive: obj=[the rest" in files["journal-unit.log"]
     assert manifest["redacted"]["requests"] >= 1
     assert manifest["redacted"]["keys"] >= 1

@@ -147,11 +147,12 @@ class Fork:
             raise WaitsError
         return []
 
-    def try_once(self) -> None:
+    def try_once(self) -> str:
         if self.unit["serves"] == "wrong":
             raise M.canary.WrongError("nonsense")
         if self.unit["serves"] != "yes":
             raise M.canary.NotYetError("nothing")
+        return "right"
 
     def process(self, pid: int):
         argv = self.unit["argv"]

@@ -14,9 +14,10 @@ from tests.unit.onhost_guard.fake import Bench
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench(tmp_path)
 
-    def answer(*_: object) -> None:
+    def answer(*_: object) -> str:
         if bench.unit.runs is None:
             raise canary.NotYetError("nothing listens")
+        return "as ever"
 
     monkeypatch.setattr(canary, "try_once", answer)
     monkeypatch.setattr(canary, "abort_all", lambda *_: None)
