@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from . import adopt_checks, clock, drop_in, inspect_process, pins, programs, releases, schema, store, wrapper
+from . import adopt_checks, clock, drop_in, inspect_process, likeness, pins, programs, releases, schema, store, wrapper
 from .api import ApiError, flag_value, read_key
 from .as_user import RunError, run_as
 from .context import Answer, Host, RefusalError, group_id
@@ -81,7 +81,7 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     clear_remains(host, paths)
     found = _found(host, unit, fields["invocation"])
     process, props = found.process, found.props
-    argv = adopt_checks.absolute(process.argv, process.env)
+    argv = adopt_checks.absolute(process.argv, process.env, process.cwd)
     gid = group_id(props["User"], props["Group"])
     _check_launcher(host, unit, props, process)
     site = {
@@ -171,7 +171,7 @@ def _already(paths: UnitPaths) -> Answer:
 
 def _found(host: Host, unit: str, invocation: Optional[str]) -> Found:
     """The main process of a service that can be adopted as it runs now."""
-    props = host.systemctl.show(unit, *adopt_checks.PROPERTIES, *wrapper.PROPERTIES)
+    props = host.systemctl.show(unit, *adopt_checks.PROPERTIES, *wrapper.PROPERTIES, *likeness.PROPERTIES)
     pid = int(props.get("MainPID") or 0)
     process = inspect_process.read_process(pid) if pid else None
     if process is None:
@@ -179,6 +179,8 @@ def _found(host: Host, unit: str, invocation: Optional[str]) -> Found:
             raise RefusalError("unsupported_unit", f"{unit} has no unit file on this host")
         raise RefusalError("unsupported_unit", f"{unit} is not running: start it first, ddtune adopts what runs")
     reason = adopt_checks.unsupported(unit, props, process.argv, inspect_process.parents().engine_below(pid))
+    reason = reason or likeness.other_unit(unit, props)
+    reason = reason or likeness.no_start(host.install, host.paths.unit(unit), props, process)
     if reason:
         raise RefusalError("unsupported_unit", reason)
     if invocation and invocation != props.get("InvocationID"):
@@ -225,7 +227,9 @@ def _check_wrapper(host: Host, unit: str, props: Mapping[str, str], process: ins
             " restart it first",
             {"on_disk": on_disk, "running": running, "file": path},
         )
-    acts = wrapper.other_acts(process.pid, props)
+    acts = wrapper.other_acts(process.pid, props) + (
+        [] if host.install.root else likeness.other_acts(process.pid, props)
+    )
     if acts:
         raise RefusalError(
             "unsupported_unit",

@@ -107,10 +107,12 @@ def wrapper_files(show: str, argv: Sequence[str]) -> list[str]:
     return [word for word in named if word.startswith("/") and word not in argv and os.path.isfile(word)]
 
 
-def absolute(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def absolute(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> list[str]:
     """``argv`` with its program found as the process itself found it."""
     program = argv[0]
-    if not program.startswith("/"):
+    if "/" in program:
+        program = os.path.join(cwd, program)
+    else:
         program = shutil.which(program, path=env.get("PATH", os.defpath)) or program
     return [program, *argv[1:]]
 

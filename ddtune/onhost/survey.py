@@ -13,7 +13,20 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import adopt_checks, api, build_probe, clock, drop_in, exec_lint, journal_access, pins, programs, store, wrapper
+from . import (
+    adopt_checks,
+    api,
+    build_probe,
+    clock,
+    drop_in,
+    exec_lint,
+    journal_access,
+    likeness,
+    pins,
+    programs,
+    store,
+    wrapper,
+)
 from .as_user import RunError
 from .collect_unit import read_argv
 from .inspect_process import parents
@@ -26,6 +39,7 @@ PROTO = 1
 _ROOM = ("/var/lib", "/run", "/dev/shm")
 _PROPERTIES = (
     *adopt_checks.PROPERTIES, "NeedDaemonReload", "Result", "SubState", "NRestarts", "Delegate", "EnvironmentFiles",
+    "Id", "Transient", "StandardOutput", "StandardError",
 )  # fmt: skip
 _API_S = 3.0
 
@@ -74,6 +88,7 @@ def _service(systemctl: Systemctl, unit: str, asked: Mapping[str, Any]) -> dict[
     port = pins.of_argv(argv)
     env, unreadable = _given(systemctl, unit, props.get("User", ""))
     reason = adopt_checks.unsupported(unit, props, argv, parents().engine_below(pid)) if argv else None
+    reason = reason or likeness.other_unit(unit, props)
     same = adopt_checks.same_command(props.get("ExecStart", ""), argv, env) if argv and not unreadable else None
     on_disk, running = adopt_checks.both(props.get("ExecStart", ""), argv)
     command = None if unreadable else drop_in.exec_argv(props.get("ExecStart", ""))
@@ -83,6 +98,7 @@ def _service(systemctl: Systemctl, unit: str, asked: Mapping[str, Any]) -> dict[
         "environment_unreadable": unreadable,
         "argv": redact_argv(argv) if argv else None,
         "unsupported": reason,
+        "output": None if props.get("StandardOutput") in (None, *likeness.JOURNAL) else props["StandardOutput"],
         "same_command": same,
         "on_disk": on_disk,
         "running": running,

@@ -129,6 +129,13 @@ def _settings(seen: Seen) -> Iterator[Symptom]:
     else:
         yield good("restart", f"Restart={restart}")
     yield good("service user", props.get("User") or "root")
+    if seen.service.get("output"):
+        yield bad(
+            "output",
+            f"StandardOutput={seen.service['output']}: what the engine says does not go to the journal",
+            "no log, no start phase and no incident; a fatal line brings nobody back before the process has ended",
+            "StandardOutput=journal",
+        )
 
 
 def _engine(seen: Seen) -> Iterator[Symptom]:

@@ -11,7 +11,7 @@ from tests.e2e.guest import HERE, Guest, booted, free_port, wait_until
 from tests.e2e.host_files import changes, snapshot
 from tests.e2e.kinds import argv, drop_ins, unit_text
 from tests.e2e.operator import HOST, Operator
-from tests.e2e.unit import UNIT
+from tests.e2e.unit import ENVIRONMENT, UNIT
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -80,9 +80,43 @@ def limiting_wrapper(guest: Guest) -> str:
     return "LimitNOFILE=999:999"
 
 
+def acting_wrapper(guest: Guest) -> str:
+    """What it does besides naming a command would be lost: its priority, and the file that all output goes to."""
+    script = f"#!/bin/sh\nexec >>/tmp/kimi.log 2>&1\nexec nice -n 5 {argv(guest.api_port)}\n"
+    guest.put("/usr/local/bin/acts", script, "755")
+    start(guest, unit_text("/usr/local/bin/acts"))
+    return "Nice=5, StandardOutput=append:/tmp/kimi.log, StandardError=append:/tmp/kimi.log"
+
+
+def dropping_wrapper(guest: Guest) -> str:
+    """Started as root, it becomes another user by itself."""
+    script = f"#!/bin/sh\nexec setpriv --reuid sglang --regid sglang --init-groups {argv(guest.api_port)}\n"
+    guest.put("/usr/local/bin/drops", script, "755")
+    start(guest, unit_text("/usr/local/bin/drops").replace("User=sglang\n", ""))
+    return "put User=sglang Group=sglang into its [Service]"
+
+
+def privileged_command(guest: Guest) -> str:
+    start(guest, unit_text(f"+{argv(guest.api_port)}"))
+    return "put User=root Group=root into its [Service]"
+
+
+def renamed_program(guest: Guest) -> str:
+    start(guest, unit_text(f"@{argv(guest.api_port).replace(' ', ' kimi ', 1)}"))
+    return "begins with 'kimi', which names no program"
+
+
+def hidden_state(guest: Guest) -> str:
+    start(guest, unit_text(argv(guest.api_port), "TemporaryFileSystem=/var/lib"))
+    return "does not see /var/lib of this host"
+
+
 @pytest.mark.parametrize(
     "kind",
-    [forking, shell, container, other_command, changed_wrapper, limiting_wrapper],
+    [
+        *(forking, shell, container, other_command, changed_wrapper, limiting_wrapper, acting_wrapper),
+        *(dropping_wrapper, privileged_command, renamed_program, hidden_state),
+    ],
     ids=lambda kind: kind.__name__,
 )
 def test_is_refused_with_its_reason(guest: Guest, operator: Operator, kind: Callable[[Guest], str]) -> None:
@@ -130,6 +164,25 @@ def test_k5_04_the_effective_command_counts_and_a_later_drop_in_that_wins_is_ref
     assert any("zzz-site.conf is read after" in warning for warning in adopted.json["warnings"])
     assert guest.show("MainPID") == pid
     assert operator.run("unadopt", HOST).code == 0
+
+
+def test_a_unit_of_another_name_or_of_no_file_is_refused(guest: Guest, tmp_path: Path, operator: Operator) -> None:
+    start(guest, unit_text(argv(guest.api_port)).replace("[Install]", "[Install]\nAlias=llm.service"))
+    guest.ssh(["systemctl", "enable", UNIT])
+    alias = Operator(guest, tmp_path / "alias", unit="llm.service").run("adopt", HOST, "--json")
+    assert alias.code == 7, alias
+    assert f"llm.service is another name of {UNIT}" in alias.json["error"]["message"]
+    guest.ssh(["sh", "-c", f"systemctl disable {UNIT}; systemctl stop {UNIT}"])
+    given = [f"--setenv={name}={value}" for name, value in ENVIRONMENT.items()]
+    given += ["-pUser=sglang", "-pWorkingDirectory=/home/sglang", "-pRuntimeDirectory=sglang"]
+    guest.ssh(["systemd-run", "--unit=passing", *given, *argv(guest.api_port).split()])
+    try:
+        wait_until("the service serves", guest.ready, 60)
+        passing = Operator(guest, tmp_path / "passing", unit="passing.service").run("adopt", HOST, "--json")
+        assert passing.code == 7, passing
+        assert "made by systemd-run" in passing.json["error"]["message"]
+    finally:
+        guest.ssh(["systemctl", "stop", "passing"])
 
 
 def test_k5_06_a_unit_that_was_only_touched_is_no_error(guest: Guest, operator: Operator) -> None:

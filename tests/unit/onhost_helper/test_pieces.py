@@ -188,8 +188,9 @@ def test_a_difference_is_shown_without_keys() -> None:
 def test_the_program_is_found_as_the_process_found_it(tmp_path: Path) -> None:
     program = tmp_path / "python3"
     program.touch(0o755)
-    assert adopt_checks.absolute(["python3", "-m"], {"PATH": f"/no:{tmp_path}"}) == [str(program), "-m"]
-    assert adopt_checks.absolute(["/a/python3"], {}) == ["/a/python3"]
+    assert adopt_checks.absolute(["python3", "-m"], {"PATH": f"/no:{tmp_path}"}, "/") == [str(program), "-m"]
+    assert adopt_checks.absolute(["/a/python3"], {}, "/x") == ["/a/python3"]
+    assert adopt_checks.absolute(["venv/bin/python3"], {}, "/x") == ["/x/venv/bin/python3"]
 
 
 def test_a_list_of_strings_ended_by_nul_keeps_empty_ones() -> None:
