@@ -1,6 +1,6 @@
 # make demo: the dashboard on an embedded host · make test: everything that CI runs · make lint · make clean
 # make faults: every fault scenario, also the slow ones · make test-engine: against a real SGLang, as root
-# make test-gpu: against a real SGLang on this machine's GPU
+# make test-gpu: against a real SGLang on this machine's GPU · make matrix: adoption in every form
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test test-engine test-gpu faults lint clean
+.PHONY: demo test test-engine test-gpu faults matrix lint clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/ddtune demo
@@ -28,6 +28,9 @@ faults: $(VENV)/.packages $(VENV)/.test
 ifeq ($(BREAK),)
 	@DDTUNE_TEST_LONG=1 $(BIN)/python -m pytest tests/unit/onhost_crash
 endif
+
+matrix: $(VENV)/.packages $(VENV)/.test
+	@DDTUNE_MATRIX=1 $(BIN)/python -m pytest -rP tests/e2e/test_adopt_cycle.py tests/e2e/test_adopt_interrupted.py $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
