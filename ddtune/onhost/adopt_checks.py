@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from . import drop_in, env_file
+from .api import flag_value
 from .build_probe import program_length
 from .redact import redact_text
 
@@ -21,6 +22,11 @@ PROPERTIES = (
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 CONTAINERS = ("docker", "podman", "nerdctl", "ctr", "apptainer", "singularity", "systemd-nspawn")
 _TYPES = ("simple", "exec", "notify", "notify-reload", "idle")
+_ON_LOOPBACK = ("0.0.0.0", "127.0.0.1", "localhost", "::")
+_NOT_ASKED = {
+    "--ssl-certfile": "its API speaks TLS, and ddtune asks over the host's loopback without it",
+    "--is-embedding": "it generates nothing that could be judged",
+}
 _VARIABLE = re.compile(r"\$\$|\$\{(\w+)\}|(?<!\S)\$(\w+)(?!\S)")
 _PATH = re.compile(r"\{ path=(\S+) ;")
 
@@ -52,7 +58,8 @@ def unsupported(
         if props.get(name):
             return f"{unit} has {name}={props[name]}: ddtune's programs are not in there"
     if program_length(argv) is not None:
-        return None
+        why = not_asked(argv)
+        return f"{unit} {why}" if why else None
     what = redact_text(" ".join(argv))[:200]
     if engine_below is not None:
         return (
@@ -60,6 +67,24 @@ def unsupported(
             "let it end in exec, so that the engine is the main process"
         )
     return f"the main process of {unit} is not SGLang: {what}"
+
+
+def not_asked(argv: Sequence[str]) -> Optional[str]:
+    """Why an engine with this command line could not be asked, or not be judged, on this host's loopback alone."""
+    host = flag_value(argv, "--host")
+    if host is not None and host not in _ON_LOOPBACK:
+        return f"listens on {host} only, and ddtune asks it on 127.0.0.1: let its --host be 0.0.0.0 or 127.0.0.1"
+    nodes = flag_value(argv, "--nnodes") or "1"
+    if nodes.isdigit() and int(nodes) > 1:
+        return f"is one of {nodes} nodes of one engine (--nnodes): a restart of this one alone would break the others"
+    half = flag_value(argv, "--disaggregation-mode")
+    if half in ("prefill", "decode"):
+        return f"is the {half} half of an engine (--disaggregation-mode): it answers nobody without the other half"
+    flags = {word.partition("=")[0] for word in argv}
+    for flag, why in _NOT_ASKED.items():
+        if flag in flags:
+            return f"has {flag}: {why}"
+    return None
 
 
 def same_command(show: str, argv: Sequence[str], env: Mapping[str, str]) -> Optional[bool]:

@@ -185,6 +185,25 @@ def test_a_difference_is_shown_without_keys() -> None:
     assert found == (f"{PY} -m x --api-key @API_KEY@", f"{PY} -m x --api-key @API_KEY@")
 
 
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        ("", None),
+        ("--host 0.0.0.0 --nnodes 1 --disaggregation-mode null", None),
+        ("--host=127.0.0.1", None),
+        ("--host=127.0.0.2", "listens on 127.0.0.2 only"),
+        ("--host 10.0.0.5", "listens on 10.0.0.5 only"),
+        ("--nnodes=2 --node-rank 1", "one of 2 nodes"),
+        ("--disaggregation-mode prefill", "the prefill half"),
+        ("--ssl-certfile /c.pem", "speaks TLS"),
+        ("--is-embedding", "generates nothing"),
+    ],
+)
+def test_an_engine_that_cannot_be_asked_alone_is_not_taken(flags: str, why: str | None) -> None:
+    found = adopt_checks.not_asked([*ENGINE, *flags.split()])
+    assert found is None if why is None else why in (found or "")
+
+
 def test_the_program_is_found_as_the_process_found_it(tmp_path: Path) -> None:
     program = tmp_path / "python3"
     program.touch(0o755)
