@@ -22,10 +22,11 @@ def plan_text(plan: Plan) -> str:
     """What a switch would do, before the question."""
     back = plan.stable.profile or (plan.stable.release or NONE)[:12]
     way = f"{word(plan.origin.profile)} → {word(plan.target.profile)}"
+    unchanged = NONE if plan.kind == "switch" else "nothing; the same release again"
     lines = [
         f"{plan.kind} {clean(plan.host)} / {clean(plan.unit)}: {way}" + ("  (simulated)" if plan.simulated else ""),
         "changes:",
-        *(f"  {clean(change)}" for change in plan.changes or ("nothing; the same release again",)),
+        *(f"  {clean(change)}" for change in plan.changes or (unchanged,)),
     ]
     lines += [f"{'refused' if finding.blocks else 'note'}: {clean(finding.text)}" for finding in plan.findings]
     lines += [canary_text(plan)] if plan.canary is not None else []

@@ -65,7 +65,7 @@ def _kind(seen: Seen) -> Symptom:
     if service.get("unsupported"):
         return bad("kind", str(service["unsupported"]), "it can be watched, not adopted", "see the reason")
     if _adopted(seen):
-        return good("kind", "started by ddtune's launcher")
+        return good("kind", "its starts go through ddtune's launcher")
     if not service.get("argv"):
         return note("kind", "not known while it does not run")
     same = service.get("same_command")
@@ -148,12 +148,7 @@ def _engine(seen: Seen) -> Iterator[Symptom]:
         yield note("engine", f"{version}{build['error']}", "flags of profiles are not checked before a switch")
     yield from _dialect(seen)
     if port is not None and port != seen.config.api_port:
-        yield note(
-            "api port",
-            f"the engine listens on {port}, ddtune's configuration says {seen.config.api_port}",
-            "none while the command line names the port: that is what ddtune goes by",
-            f"set api_port = {port} for {seen.host}",
-        )
+        yield good("api port", f"{port}, by the engine's own command line")
     yield _metrics(seen)
 
 

@@ -117,9 +117,10 @@ async def make_plan(
         probed = await link.call("probe_build", timeout=FLAG_CHECK_S, **kept)
     build = Build.of(state, probed)
     key = engine_key(inspected.get("argv") or (), str(probed.get("build") or ""))
-    target, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
+    written, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
+    target = written or Release(build.base.argv, {}, (), build.base.cwd)
     running = bool(inspected.get("pid"))
-    same = stable is not None and preflight.same_in_effect(target, stable, inspected.get("env") or {})
+    same = bool(written and stable) and preflight.same_in_effect(target, stable or target, inspected.get("env") or {})
     if same and stable is not None:
         target = stable
     # A rollback ends the running transaction, whoever's it is.
@@ -160,7 +161,7 @@ async def make_plan(
         ),
         target=ReleaseRef(profile.name, _host_name(kind, target, stable, state)),
         stable=state.stable,
-        changes=tuple(diff(stable, target)) if stable else (),
+        changes=tuple(diff(stable, written)) if stable and written else (),
         findings=tuple(findings),
         running=service.running if service else None,
         queued=service.queued if service else None,
@@ -223,8 +224,8 @@ async def _target(
     build: Build,
     *,
     force: bool,
-) -> tuple[Release, Profile, list[Finding]]:
-    """The release to end on, the profile that judges it, and what speaks against it."""
+) -> tuple[Release | None, Profile, list[Finding]]:
+    """The release to end on (None where it cannot be written), the profile that judges it, what speaks against it."""
     if asked is None:
         ref = state.stable
         if kind == "rollback" and state.busy is None:
@@ -242,8 +243,7 @@ async def _target(
     try:
         release = build.resolve(asked)
     except UnsupportedAxis as error:
-        nothing = Release(build.base.argv, {}, (), build.base.cwd)
-        return nothing, asked, [Finding(str(error), blocks=True, cause="unsupported_axis")]
+        return None, asked, [Finding(str(error), blocks=True, cause="unsupported_axis")]
     unknown = preflight.unknown_flags(release, build.flags, build.base.argv)
     bad = build.known_bad(asked, release)
     found = preflight.release_findings(release.sha256, state, bad, unknown, force=force)

@@ -138,4 +138,4 @@ def _prompt(body: Mapping[str, Any]) -> str:
 def _reading(snapshot: Snapshot) -> dict[str, Any]:
     service = {name: getattr(snapshot.service, name) for name in _SERVICE}
     gpus = {name: [getattr(gpu, name) for gpu in snapshot.gpus] for name in _GPU}
-    return {**service, **gpus, "state": (snapshot.txn or {}).get("state"), "ages_s": snapshot.ages.engine}
+    return {**service, **gpus, "state": (snapshot.txn or {}).get("state"), "engine_age_s": snapshot.ages.engine}
