@@ -34,7 +34,7 @@ def plan_text(plan: Plan) -> str:
         f"requests: {number(plan.running)} running, {number(plan.queued)} queued; drained for {plan.drain_s:.0f} s, "
         "then cut",
         f"gate: {', '.join(plan.gate)}; soak {plan.soak_s:.0f} s"
-        + (f"; not planned: {', '.join(f'{name} ({why})' for name, why in plan.not_planned.items())}"),
+        + "".join(f"; not planned: {name} ({why})" for name, why in plan.not_planned.items()),
         f"answers are compared with {clean(plan.reference)}",
         "users see the trial's answers while it is gated"
         if plan.traffic == "open"

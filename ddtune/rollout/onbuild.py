@@ -58,8 +58,9 @@ class Build:
         return fit(profile, self.dialect, dialects.load_dialects(), self.flags or None).why_not
 
     def _way(self, profile: Profile, error: UnsupportedAxis) -> str:
-        """How the service's own dialect can be taught an algorithm that its build has and that it does not name."""
-        if self.dialect.build is None or error.axis != "algorithm":
+        """How a service's own dialect that speaks no algorithm can be taught one that its build has."""
+        speaks = "algorithm" in self.dialect.axes
+        if self.dialect.build is None or speaks or error.axis != "algorithm":
             return ""
         known = [one for one in dialects.load_dialects().values() if one.build is None]
         able = [one.name for one in known if fit(profile, one, {}, self.flags or None).fits]
