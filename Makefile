@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test test-engine test-gpu faults matrix lint clean
+.PHONY: demo test test-engine test-gpu faults matrix gate-table lint clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/ddtune demo
@@ -31,6 +31,10 @@ endif
 
 matrix: $(VENV)/.packages $(VENV)/.test
 	@DDTUNE_MATRIX=1 $(BIN)/python -m pytest -rP tests/e2e/test_adopt_cycle.py tests/e2e/test_adopt_interrupted.py $(PYTEST_ARGS)
+
+gate-table: $(VENV)/.packages $(VENV)/.test
+	@$(BIN)/python -m tests.benchmarks.gate_table
+	@$(BIN)/python -m tests.benchmarks.gate_product
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check

@@ -206,9 +206,8 @@ def _visit(sizes: GateSizes, state: HostState, drain_s: float, clock_scale: floa
     if same:
         text = "What runs is without speculation already: `golden --from stable` makes the same without a restart."
         return Finding(text, blocks=True, cause="unknown")
-    times = (state.txn or {}).get("times") or {}
-    start_s = times["ready"] - times["started"] if {"ready", "started"} <= set(times) else None
-    minutes = golden.visit_minutes(sizes, start_s, drain_s, clock_scale)
+    start = downtime(state.history, None)
+    minutes = golden.visit_minutes(sizes, start.typical_s if start else None, drain_s, clock_scale)
     return Finding(
         f"The visit takes about {minutes:g} min and restarts the service twice; meanwhile users are answered without "
         "speculation or not at all, and it always ends on stable."
