@@ -82,6 +82,8 @@ def outcome_text(outcome: Outcome) -> str:
         f"  {clean(line.source)}{' ' + clean(line.rank) if line.rank else ''}: {clean(line.text)}"
         for line in outcome.evidence[:8]
     ]
+    if outcome.gate:
+        lines += [f"  not judged: {name} ({clean(why)})" for name, why in outcome.not_planned.items()]
     stable = outcome.stable.profile or (outcome.stable.release or NONE)[:12]
     lines.append(
         f"stable is {word(stable)}; down {number(outcome.downtime_s, 1, ' s')}, "

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ddtune.gate.model import Answer, Request
 from ddtune.gate.process_facts import Facts
-from ddtune.host.errors import HelperRefused
+from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.rollout.link import HostLink
+from ddtune.rollout.owner import owner
 from ddtune.rollout.timing import Stopwatch
 
 BUSY_RETRY_S = 1.0
@@ -55,6 +57,17 @@ class Judge:
                 came = [Answer.from_dict(entry) for entry in answer["answers"]]
                 self.on_load(requests, came)
                 return came
+
+    async def remember_left_out(self, op: str, not_planned: Mapping[str, str]) -> None:
+        """A line of the host's history that says which checks a commit went without, and why.
+
+        What cannot be said now is lost: the commit stands without it.
+        """
+        if not not_planned:
+            return
+        why = "; ".join(f"{name} ({reason})" for name, reason in not_planned.items())
+        with contextlib.suppress(HelperRefused, HelperFailed, Unreachable):
+            await self._link.call("judged", ok=True, text=f"{op} was judged without {why}"[:1000], owner=owner())
 
     async def inspect(self) -> Facts:
         """The facts of the main process, read back from the host."""

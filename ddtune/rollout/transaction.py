@@ -279,6 +279,8 @@ class Transaction:
         else:
             await await_over(self._link, self._watch, self._limits)
         ended = with_txn(self._outcome, self._watch.txn if self._watch.over.is_set() else None, self._incident)
+        if ended.outcome == "committed":
+            await self._judge.remember_left_out(self._prepared.op, self._gating.not_planned)
         return self._finish(ended, self._sentence(ended))
 
     async def _judge_stable(self) -> None:
