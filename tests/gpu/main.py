@@ -24,7 +24,7 @@ from tests.gpu.served import Served, together
 FIRST = "ngram16"
 SWITCHES = ("ngram8", "ngram32", "ngram16-eager", "ar")
 BUDGETS = "4,7,8,12,15,16,31,32,64"
-CANARY_S, SWITCH_S, FAULT_S, HOST_S = 90.0, 200.0, 260.0, 180.0
+CANARY_S, SWITCH_S, FAULT_S, HOST_S = 60.0, 150.0, 180.0, 120.0
 
 
 class Run:
@@ -39,14 +39,15 @@ class Run:
         with self.host("host") as host:
             if host is None:
                 return
-            self.adopt(host, "adopt", "ready_s")
+            self.adopt(host, "adopt")
             attempt(lambda: self.measured(host, FIRST, None))
             attempt(lambda: self.watched(host))
             attempt(lambda: self.canary(host))
             for name in SWITCHES:
                 attempt(lambda name=name: self.measured(host, name, name))
-            attempt(lambda: self.fault(host, "memory_filled", faults.memory_filled))
             self.broken(host)
+            # Last, and with nobody else on the GPU.
+            attempt(lambda: self.fault(host, "memory_filled", faults.memory_filled))
         self.compared()
 
     def broken(self, host: Served) -> None:
@@ -58,7 +59,7 @@ class Run:
             found = stack.enter_context(self.host(name))
             fresh[name] = found
             if found is not None:
-                self.adopt(found, f"{name}: adopt", "ready_s")
+                self.adopt(found, f"{name}: adopt")
 
         with stack:
             together(
@@ -92,7 +93,7 @@ class Run:
             if host is not None:
                 host.close(self.out / f"journal-{name}.jsonl")
 
-    def adopt(self, host: Served, stage: str, _key: str) -> None:
+    def adopt(self, host: Served, stage: str) -> None:
         """Adoption judges what runs and restarts nothing."""
 
         def work() -> None:
