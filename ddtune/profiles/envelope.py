@@ -103,7 +103,7 @@ def canary_at(lines: Iterable[Mapping[str, Any]], arch: str, build: str, budget:
     """The newest word on ``budget`` for this hardware and build; None without any."""
     newest: CanarySaid | None = None
     for line in lines:
-        if line.get("kind") != CANARY or (line.get("arch"), line.get("build")) != (arch, build):
+        if line.get("kind") != CANARY or (line.get("arch") or "", line.get("build") or "") != (arch, build):
             continue
         said = (line.get("budgets") or {}).get(str(budget))
         if said is not None:

@@ -173,7 +173,8 @@ def filler() -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
         return out.readline().decode().strip()
 
     try:
-        line()
+        if line() != "ready":
+            raise RuntimeError("the program that takes the GPU's memory did not start")
         yield process, line
     finally:
         process.kill()
