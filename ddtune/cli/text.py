@@ -38,7 +38,8 @@ def plan_text(plan: Plan) -> str:
         f"answers are compared with {clean(plan.reference)}",
         "users see the trial's answers while it is gated"
         if plan.traffic == "open"
-        else "only loopback reaches the trial until the quick gate passed",
+        else "other machines are refused from the stop until the quick gate has passed; what connects over the host's "
+        "own loopback, such as a proxy there, still reaches the trial",
         "downtime: "
         + (f"about {plan.expected_start_s:.0f} s ({plan.expected_start_why})" if plan.expected_start_s else NONE),
         f"back to {word(back)} by the host itself: {plan.lease_s:.0f} s after it hears nothing more of this ddtune, "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import clock, drop_in, ledger, pins, releases, schema, store
+from . import clock, drop_in, ledger, pins, releases, schema, store, traffic
 from .alive import wait_for_guard
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
@@ -41,6 +41,7 @@ ARM: schema.Fields = {
     "api_key_file": schema.maybe(schema.path),
     "tp_size": schema.maybe(schema.integer(1, 100000)),
     "force": schema.maybe(schema.flag, False),
+    "traffic": schema.maybe(schema.one_of("open", "held"), "open"),
 }
 
 
@@ -79,6 +80,8 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
         read_key(key_file, ())
     except ApiError as error:
         raise RefusalError("unknown", str(error)) from None
+    if fields["traffic"] == "held":
+        check_can_hold(host, paths.unit, port)
     paths.ensure_run()
     for folder in (paths.state, paths.run):
         check_room(folder)
@@ -116,7 +119,16 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
         canary=fields["canary"],
         probation_s=fields["probation_s"],
         force=fields["force"],
+        traffic=fields["traffic"],
     )
+
+
+def check_can_hold(host: Host, unit: str, port: int) -> None:
+    """Refuses a host on which nothing can keep other machines from the trial."""
+    try:
+        traffic.check(host.install, unit, port)
+    except traffic.CannotHoldError as error:
+        raise RefusalError("unsupported_unit", f'traffic = "held" cannot be kept on this host: {error}') from None
 
 
 def event(txn: Txn, at: float) -> Arm:

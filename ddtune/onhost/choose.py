@@ -58,6 +58,10 @@ def choose(paths: UnitPaths, invocation: str) -> str:
 
         if choose_trial.choose(paths, invocation):
             return "trial"
+    if os.path.lexists(paths.held):
+        from . import traffic
+
+        traffic.lift(load_install(), paths)
     sha, release = stable_release(paths)
     store.publish(stage(paths, invocation, sha, release, "stable", None), paths.chosen)
     return "stable"

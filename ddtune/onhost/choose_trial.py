@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 
 from . import choose as chooser
-from . import clock, ledger, releases, store
-from .paths import UnitPaths
+from . import clock, ledger, releases, store, traffic
+from .paths import UnitPaths, load_install
 from .shout import shout
 from .txn import TRYING, Chosen, Fail, Launch, Txn, TxnError
 
@@ -39,8 +39,10 @@ def _stage(paths: UnitPaths, txn: Txn, invocation: str) -> str | None:
         if not os.path.isdir(paths.trial):
             raise releases.ReleaseError(f"{paths.trial} points nowhere")
         release = releases.read(paths, txn.candidate)
+        if traffic.held(txn):
+            traffic.put(load_install(), txn)
         return chooser.stage(paths, invocation, txn.candidate, release, "trial", txn.op)
-    except (releases.ReleaseError, store.DiskFull, OSError) as error:
+    except (releases.ReleaseError, traffic.CannotHoldError, store.DiskFull, OSError) as error:
         said = {"at": clock.wall(), "source": "guard", "rank": None, "text": str(error)}
         cause = "disk_full" if isinstance(error, store.DiskFull) else "unknown"
         applied = None

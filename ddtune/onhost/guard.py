@@ -6,11 +6,12 @@ goes on from there.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import suppress
 
-from . import alive, canary_mark, clock, envelope_entry, residue, restore, store, watch_unit
+from . import alive, canary_mark, clock, envelope_entry, residue, restore, store, traffic, watch_unit
 from .hand import Hand, remembered
 from .paths import Install, Paths, load_install
 from .txn import COMMITTING, LIVE, TRYING, Ended, Fail, Tick, Txn, TxnError, expired
@@ -19,6 +20,7 @@ from .unit import Systemctl, SystemctlError, guard_unit
 SLICE_S = 0.2
 UNIT_S = 1.0
 LATE_LINES_S = 0.4
+LIFT_TRIES = 10
 
 
 def main(args: list[str]) -> int:
@@ -64,8 +66,18 @@ class Guard:
             if txn is None or txn.settled:
                 break
             self.step(txn)
+        if txn is not None:
+            self.open_up(txn)
         if txn is not None and clock.boottime() >= txn.lease_until:
             envelope_entry.record(self.hand.paths, txn)
+
+    def open_up(self, txn: Txn) -> None:
+        """Nothing stays held behind the end of a transaction; where nft fails, its own time limit is left."""
+        for _ in range(LIFT_TRIES):
+            traffic.match(self.hand.install, txn)
+            if not os.path.lexists(self.hand.paths.held):
+                return
+            time.sleep(SLICE_S)
 
     def rescue(self, problem: str) -> Txn:
         """Nobody can confirm what cannot be read, so it ends."""
@@ -81,6 +93,7 @@ class Guard:
             elif txn.state == COMMITTING:
                 self.hand.apply(lambda at: Tick(at, txn.op))
             else:
+                traffic.match(self.hand.install, txn)
                 restore.go_on(self.hand, txn)
         except TxnError:
             # Met with a rescue at the next look.
@@ -147,6 +160,7 @@ class Guard:
         txn = self.hand.load()
         if txn is None or txn.state not in LIVE:
             return
+        traffic.match(self.hand.install, txn)
         found = watch_unit.lost(txn, state, store.read_json(self.hand.paths.ended) or {})
         if found is None:
             return

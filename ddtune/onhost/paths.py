@@ -157,6 +157,10 @@ class UnitPaths(NamedTuple):
         return self._run("canary.lock")
 
     @property
+    def held(self) -> str:
+        return self._run("held.json")
+
+    @property
     def drop_in_dir(self) -> str:
         return f"{self.root}/etc/systemd/system/{self.unit}.d"
 

@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 
-from . import ledger, releases, store
+from . import ledger, releases, store, traffic
 from .alive import guard_alive
 from .context import Host
 from .paths import UnitPaths, load_install
@@ -36,6 +36,7 @@ def _back(host: Host, unit: str) -> int:
         txn = _decide(paths)
         if txn is not None and busy(txn):
             return _follow(host, paths, txn)
+        traffic.lift(host.install, paths)
         return _start_stable(host, paths)
     except (SystemctlError, store.LockTimeoutError, store.DiskFull, OSError) as error:
         # Without the link no start is a trial, whatever else could not be written.

@@ -56,7 +56,8 @@ class Txn:
     ``{at (epoch), source, rank, text}``. ``times`` has the instant of each step that has happened. ``settled`` means
     that nothing is left to do; until then everybody else is told busy. ``stable_invocation`` is the last start that ran
     stable under this transaction, ``forgiven`` a start of the candidate that a passing fault ended, so that it is made
-    once more, ``blamed`` whether ``cause`` is the candidate's doing, ``action`` what a person has to do.
+    once more, ``traffic`` is ``held`` where only loopback may reach an unjudged candidate (:mod:`.traffic`), ``blamed``
+    whether ``cause`` is the candidate's doing, ``action`` what a person has to do.
     """
 
     op: str
@@ -93,6 +94,7 @@ class Txn:
     canary: Mapping[str, Any] | None = field(default=None, hash=False)
     probation_s: float = 0.0
     force: bool = False
+    traffic: str = "open"
     cause: str | None = None
     blamed: bool = False
     action: str | None = None

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import adopt_checks, programs, schema, store, wrapper
+from . import adopt_checks, programs, schema, store, traffic, wrapper
 from .adopt import remove_drop_in
 from .context import Answer, Host, RefusalError
 from .inspect_process import Process
@@ -39,6 +39,7 @@ def unadopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
             props = host.systemctl.show(unit, "ExecStart", "DropInPaths", "User")
             if paths.drop_in in props.get("DropInPaths", "").split():
                 raise RefusalError("unknown", f"systemd still uses {paths.drop_in} after it was removed")
+            traffic.lift(host.install, paths)
             # From here on it is not adopted, whatever else is left to take away.
             store.remove(paths.site)
             for folder in (paths.state, paths.run):

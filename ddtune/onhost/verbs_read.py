@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import clock, inspect_process, releases, schema, store
+from . import clock, inspect_process, pins, releases, schema, store, traffic
 from .alive import guard_alive
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
@@ -14,6 +14,7 @@ from .redact import redact_argv, redact_env, redact_text
 NOTHING: schema.Fields = {}
 STATE: schema.Fields = {"limit": schema.maybe(schema.integer(0, 10000), 20)}
 RELEASE: schema.Fields = {"sha": schema.sha}
+CAN_HOLD: schema.Fields = {"api_port": schema.maybe(schema.integer(1, 65535))}
 INSPECT: schema.Fields = {"env": schema.maybe(schema.many(schema.env_name, 500), ())}
 
 _PROPERTIES = (
@@ -95,6 +96,15 @@ def inspect(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "exec_start": redact_text(props.get("ExecStart", "")),
         "props": {name: value for name, value in props.items() if name != "ExecStart"},
     }
+
+
+def can_hold(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """Whether other machines can be kept from a trial on this host (``why_not`` is null then); changes nothing."""
+    try:
+        traffic.check(host.install, unit, pins.pinned(host.adopted(unit), fields["api_port"], None)[0])
+    except traffic.CannotHoldError as error:
+        return {"why_not": str(error)}
+    return {"why_not": None}
 
 
 def read_base(paths: UnitPaths) -> dict[str, Any]:

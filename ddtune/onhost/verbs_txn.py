@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from . import clock, inspect_process, ledger, releases, residue, schema
+from . import clock, inspect_process, ledger, releases, residue, schema, traffic
 from .alive import guard_alive, wait_for_guard
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
@@ -73,6 +73,11 @@ def stop(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     paths = host.adopted(unit)
     txn = live(paths, fields["op"], TRYING, "stopped")
     begun = clock.boottime()
+    if traffic.held(txn):
+        try:
+            traffic.put(host.install, txn)
+        except traffic.CannotHoldError as error:
+            raise RefusalError("unsupported_unit", f"nothing was stopped: {error}") from None
     host.systemctl.stop(unit)
     killed = not _down(host, unit, txn.stop_timeout_s)
     if killed:
@@ -108,6 +113,13 @@ def renew(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 def ready(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """The candidate has answered a checked generation."""
     return {"txn": to_json(applied(host.adopted(unit), lambda at: Ready(at, fields["op"])))}
+
+
+def lift(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """The quick gate has passed: other machines reach the candidate from here on."""
+    paths = host.adopted(unit)
+    txn = applied(paths, lambda at: Mark(at, fields["op"], "lifted"))
+    return {"txn": to_json(txn), "lifted": traffic.lift(host.install, paths)}
 
 
 def soak(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ddtune.engine.model import Incident, LogLine
 from ddtune.live.snapshot import Snapshot
@@ -12,14 +12,17 @@ REMEMBERED = 4096
 
 
 class Feed:
-    """Takes snapshots from the hub and hands out log lines that were not seen before."""
+    """Takes snapshots from the hub and hands out log lines that were not seen before.
+
+    ``on_requests`` is told each fresh reading of a start's own request counter.
+    """
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
         self._arrived = asyncio.Event()
         self._seen: dict[object, None] = {}
         self._lines: list[LogLine] = []
-        self._requests: dict[str, float] = {}
+        self.on_requests: Callable[[str, float], None] = lambda _invocation, _count: None
 
     def push(self, snapshot: Snapshot) -> None:
         """Take a snapshot; called in the loop's own thread."""
@@ -34,7 +37,7 @@ class Feed:
         service = snapshot.service
         fresh = snapshot.ages.engine is not None and snapshot.ages.engine <= 2 * snapshot.tick_s
         if fresh and service.invocation is not None and service.requests_total is not None:
-            self._requests[service.invocation] = service.requests_total
+            self.on_requests(service.invocation, service.requests_total)
         self._arrived.set()
 
     def lines(self) -> Iterable[LogLine]:
@@ -54,7 +57,3 @@ class Feed:
     def incident(self) -> Incident | None:
         """The newest classified fault of the log, or None."""
         return self.snapshot.incidents[-1] if self.snapshot and self.snapshot.incidents else None
-
-    def requests_of(self, invocation: str | None) -> float | None:
-        """How many requests one start of the engine has counted, as last read; None when it was never read."""
-        return None if invocation is None else self._requests.get(invocation)

@@ -22,7 +22,8 @@ SLACK_S = 20.0
 class Judge:
     """Gives the gate its ``send`` and ``inspect`` on one host.
 
-    ``sent`` counts the requests that were ours; ``on_load`` is told each load with its answers.
+    ``sent`` counts the requests of ours that the engine may have counted: those on their way as well, and not those
+    that never reached it. ``on_load`` is told each load with its answers.
     """
 
     def __init__(self, link: HostLink, stopwatch: Stopwatch) -> None:
@@ -35,6 +36,7 @@ class Judge:
     async def send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
         """One load on the host's loopback; waits while another one, such as a repeated call of ours, holds the lock."""
         give_up = time.monotonic() + deadline_s
+        self.sent += len(requests)
         with self._stopwatch.excluded():
             while True:
                 try:
@@ -53,8 +55,8 @@ class Judge:
                         raise
                     await asyncio.sleep(BUSY_RETRY_S)
                     continue
-                self.sent += len(requests)
                 came = [Answer.from_dict(entry) for entry in answer["answers"]]
+                self.sent -= sum(one.error_kind in ("connection", "not_sent") for one in came)
                 self.on_load(requests, came)
                 return came
 

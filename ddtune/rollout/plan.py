@@ -14,6 +14,7 @@ from ddtune.gate.golden import engine_key
 from ddtune.gate.isolation import Isolation
 from ddtune.gate.process_facts import Expected
 from ddtune.gate.reference import Reference
+from ddtune.host.errors import HelperRefused
 from ddtune.live.snapshot import Snapshot
 from ddtune.onhost.txn_model import VISIT
 from ddtune.profiles import store
@@ -123,11 +124,13 @@ async def make_plan(
     same = bool(written and stable) and preflight.same_in_effect(target, stable or target, inspected.get("env") or {})
     if same and stable is not None:
         target = stable
+    traffic, unheld = await _traffic(link, kind)
     # A rollback ends the running transaction, whoever's it is.
     findings = [
         *([] if kind == "rollback" and state.busy is not None else preflight.host_findings(state, config.name)),
         *(preflight.drift_findings(inspected, state, config.name) if kind in CHANGES else []),
         *(preflight.alarm_findings(snapshot.alarms) if snapshot and kind != "rollback" else []),
+        *unheld,
         *findings,
     ]
     if kind in CHANGES and running and not same and preflight.first_blocking(findings) is None:
@@ -173,7 +176,7 @@ async def make_plan(
         expected_start_why="" if start is None else start.text,
         gate=planned.names,
         not_planned=planned.not_planned,
-        traffic=config.traffic,
+        traffic=traffic,
         axes=dict(profile.axes),
         simulated=config.simulated,
         canary=_canary(build, target, profile, state) if kind == "switch" and not same else None,
@@ -212,6 +215,20 @@ def _visit(sizes: GateSizes, state: HostState, drain_s: float, clock_scale: floa
         f"The visit takes about {minutes:g} min and restarts the service twice; meanwhile users are answered without "
         "speculation or not at all, and it always ends on stable."
     )
+
+
+async def _traffic(link: HostLink, kind: str) -> tuple[str, list[Finding]]:
+    """Whether users are kept from the trial, and what stands in the way of it. Nothing stands in the way back."""
+    if link.config.traffic != "held":
+        return "open", []
+    try:
+        why_not = (await link.call("can_hold", api_port=link.config.api_port))["why_not"]
+    except HelperRefused as error:
+        why_not = error.message
+    if why_not is None:
+        return "held", []
+    blocks = kind != "rollback"
+    return "held" if blocks else "open", [preflight.cannot_hold(why_not, link.config.name, blocks=blocks)]
 
 
 async def _target(

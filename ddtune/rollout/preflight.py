@@ -101,6 +101,12 @@ def alarm_findings(alarms: Sequence[Alarm]) -> list[Finding]:
     return [Finding(alarm.text, blocks=alarm.blocks, cause="gpu_lost" if alarm.blocks else None) for alarm in alarms]
 
 
+def cannot_hold(why_not: str, host: str, *, blocks: bool) -> Finding:
+    """A host that cannot keep users from the trial, where the configuration asks for that."""
+    text = f'{host} has traffic = "held" and cannot hold it: {why_not}.'
+    return Finding(text, blocks=blocks, cause="unsupported_unit" if blocks else None)
+
+
 def release_findings(
     release: str,
     state: HostState,

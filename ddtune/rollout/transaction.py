@@ -31,6 +31,7 @@ from ddtune.rollout.plan import Prepared
 from ddtune.rollout.recorder import Recorder
 from ddtune.rollout.start import StartLimits, follow_start
 from ddtune.rollout.timing import Stopwatch
+from ddtune.rollout.ungated import Ungated
 from ddtune.rollout.watch import TxnWatch, keep_lease
 
 GUARD_CLAIM_S = 3.0
@@ -64,8 +65,8 @@ class Transaction:
         self._stage = ""
         self._stop_began: float | None = None
         self._served_at: float | None = None
-        self._sent_before = 0
-        self._served_ungated: int | None = None
+        self._ungated = Ungated(lambda: self._trial_invocation, lambda: self._judge.sent, prepared.release.argv)
+        feed.on_requests = self._ungated.read
         self._incident: Incident | None = None
         plan = prepared.plan
         self._outcome = Outcome(
@@ -123,6 +124,8 @@ class Transaction:
                 put = await self._link.call("put_release", release=prepared.release_body, meta=prepared.meta)
                 candidate = put["release"]
                 self._outcome = replace(self._outcome, target=replace(self._outcome.target, release=candidate))
+        # A host of an older ddtune knows no such field, and holds nothing.
+        traffic: dict[str, Any] = {"traffic": "held"} if prepared.plan.traffic == "held" else {}
         with self._phase("arm"):
             answer = await self._link.call(
                 "arm",
@@ -144,6 +147,7 @@ class Transaction:
                 api_key_file=self._link.config.api_key_file,
                 tp_size=prepared.tp_size,
                 force=prepared.force,
+                **traffic,
             )
             self._watch.update(answer.get("txn"), answer.get("boottime"))
 
@@ -176,9 +180,10 @@ class Transaction:
             if not trial.done():
                 return
             await self._report(trial)
+            if trial.exception() is None:
+                await self._last_count()
         finally:
             self._incident = self._feed.incident
-            self._served_ungated = self._count_ungated()
             for task in (trial, reverted):
                 task.cancel()
             await asyncio.gather(trial, reverted, return_exceptions=True)
@@ -225,7 +230,7 @@ class Transaction:
         with self._phase("stop", own=False):
             await self._link.call("stop", op=op, timeout=limits.stop_timeout_s + 60)
         self._feed.lines()
-        self._sent_before = self._judge.sent
+        self._ungated.begin()
         self._recorder.stage = "start"
         with self._phase("start", own=False):
             await self._link.call("start", op=op)
@@ -241,6 +246,8 @@ class Transaction:
 
     async def _judge_trial(self) -> None:
         await self._gate("quick")
+        if self._prepared.plan.traffic == "held":
+            self._took(await self._link.call("lift", op=op))
         await self._gate("full")
         self._took(await self._link.call("soak", op=self._prepared.op))
         await self._gate("soak")
@@ -316,16 +323,16 @@ class Transaction:
             gate=self._gating.report.checks,
             not_planned=self._gating.not_planned,
             downtime_s=down,
-            served_ungated=self._served_ungated,
+            served_ungated=self._ungated.count,
             own_s=round(self._watch_time.own_s, 3),
         )
 
-    def _count_ungated(self) -> int | None:
-        """Requests of users that the trial took before the verdict, by the engine's own counter, ours left out."""
-        if self._trial_invocation is None:
-            return 0
-        counted = self._feed.requests_of(self._trial_invocation)
-        return None if counted is None else max(0, round(counted) - (self._judge.sent - self._sent_before))
+    async def _last_count(self) -> None:
+        """Nothing of ours is on its way any more, so that the next readings count exactly."""
+        snapshot = self._feed.snapshot
+        with self._watch_time.excluded():
+            for _ in range(2):
+                await self._feed.wait(2 * snapshot.tick_s if snapshot else 0.0)
 
     def _sentence(self, outcome: Outcome) -> str:
         host, stable = self._link.config.name, outcome.stable.profile or "the stable release"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,9 @@ class Service:
         return self.guest.ready() and self.budget() == budget
 
 
-def install(guest: Guest, **environment: str) -> None:
+def install(guest: Guest, flags: Sequence[str] = (), **environment: str) -> None:
     """Puts the engine's unit into the guest, enabled and serving."""
-    guest.install_unit(**environment)
+    guest.install_unit(flags=flags, **environment)
     guest.ssh(["systemctl", "enable", "--now", UNIT])
     wait_until("the service serves", guest.ready, 60)
 

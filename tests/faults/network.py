@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.guest import booted
 from tests.e2e.operator import Operator
@@ -88,8 +89,12 @@ def within(pid: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def far_site(folder: Path, **limits: float) -> Iterator[tuple[Site, Network]]:
-    """An adopted service in the host's namespace, with its operator at the far end of the wire."""
+def far_site(folder: Path, **limits: Any) -> Iterator[tuple[Site, Network]]:
+    """An adopted service in the host's namespace, with its operator at the far end of the wire.
+
+    ``limits`` are of the operator's configuration; its other fields go in ``fields``, the engine's flags in ``flags``.
+    """
+    fields, flags = limits.pop("fields", {}), limits.pop("flags", ())
     network = Network()
     try:
         with within(network.host), booted(folder) as guest:
@@ -98,8 +103,8 @@ def far_site(folder: Path, **limits: float) -> Iterator[tuple[Site, Network]]:
             guest.ssh(["systemctl", "restart", "ssh"])
             known = guest.known_hosts.read_text()
             guest.known_hosts.write_text(known + known.replace("127.0.0.1", HOST_IP))
-            operator = FarOperator(guest, folder / "operator", LIMITS | limits, ssh=f"root@{HOST_IP}")
+            operator = FarOperator(guest, folder / "operator", LIMITS | limits, ssh=f"root@{HOST_IP}", **fields)
             operator.network = network
-            yield adopt(guest, operator), network
+            yield adopt(guest, operator, flags), network
     finally:
         network.close()

@@ -225,9 +225,9 @@ def _profile(path: Path, budget: int) -> None:
     )
 
 
-def adopt(guest: Guest, operator: Operator, **environment: str) -> Site:
+def adopt(guest: Guest, operator: Operator, flags: Sequence[str] = (), **environment: str) -> Site:
     """Puts a service into a booted guest, under ddtune, and under broken programs where the run asks for them."""
-    install(guest, **(ENGINE | environment))
+    install(guest, flags, **(ENGINE | environment))
     site = Site(guest, operator)
     answer = site.operator.run("adopt", HOST, "--json", timeout=120)
     assert answer.code == 0, answer

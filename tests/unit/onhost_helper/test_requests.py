@@ -189,6 +189,7 @@ def test_verbs_need_an_adopted_service(installed: Host, verb: str) -> None:
         "fail": {"op": OP, "cause": "hang"},
         "settle": {"op": OP, "ok": True},
         "base": {},
+        "can_hold": {},
         "abort": {},
         "check_flags": {"argv": []},
         "judged": {"ok": True, "text": "x"},

@@ -1,0 +1,236 @@
+"""Held traffic, tried from a second network namespace: no user reaches a trial that nobody has judged."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ddtune.onhost import traffic
+from ddtune.onhost.paths import Install
+from tests.e2e.guest import free_port, wait_until
+from tests.e2e.onhost import RUN
+from tests.e2e.operator import HOST
+from tests.faults.network import HOST_IP, Network, far_site, within
+from tests.faults.site import STABLE, UNIT, Site, kill, reached
+
+pytestmark = pytest.mark.timeout(300)
+TABLE = traffic.table(UNIT)
+
+
+class User:
+    """Connects from the far end every few milliseconds, until closed; each try's moment and whether it was answered."""
+
+    def __init__(self, network: Network, port: int) -> None:
+        self.tries: list[tuple[float, bool]] = []
+        self._address = (HOST_IP, port)
+        self._pid = network.operator
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with within(self._pid):
+            while not self._over.is_set():
+                began = time.clock_gettime(time.CLOCK_BOOTTIME)
+                self.tries.append((began, self._answered()))
+                self._over.wait(0.01)
+
+    def _answered(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(self._address, 1) as one:
+            one.settimeout(2)
+            one.sendall(b"GET /ready HTTP/1.1\r\nHost: far\r\nConnection: close\r\n\r\n")
+            return one.recv(64).startswith(b"HTTP/1.1 200")
+        return False
+
+    def answered(self, start: float, end: float) -> list[bool]:
+        """The tries between two moments of CLOCK_BOOTTIME."""
+        return [good for at, good in self.tries if start < at < end]
+
+    def reaches(self) -> bool:
+        """Whether a try from now on was answered."""
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        wait_until("another try", lambda: self.tries and self.tries[-1][0] > now, 15, 0.01)
+        return self.tries[-1][1]
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Network, User]]:
+    folder = tmp_path_factory.mktemp("far")
+    with far_site(folder, fields={"traffic": "held"}, flags=["--host", "0.0.0.0"]) as (site, network):
+        user = User(network, site.guest.api_port)
+        try:
+            yield site, network, user
+        finally:
+            user.close()
+
+
+def _table(network: Network) -> bool:
+    with within(network.host):
+        listed = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
+    return TABLE in listed
+
+
+def _open(site: Site, network: Network, user: User) -> None:
+    """Nothing is held, and users are served by stable."""
+    wait_until("nothing is held", lambda: not _table(network), 15)
+    assert not site.guest.file(f"{RUN}/held.json").exists()
+    wait_until("users are served", user.reaches, 30)
+
+
+def test_no_user_reaches_the_trial_before_its_quick_gate(far: tuple[Site, Network, User]) -> None:
+    site, network, user = far
+    assert user.reaches()
+    plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json").json
+    assert plan["traffic"] == "held"
+    assert not any(finding["blocks"] for finding in plan["findings"])
+    assert not _table(network), "a dry run holds nothing"
+    process = site.start_switch("t7")
+    txn = site.until(process, "the soak", reached("SOAK"))
+    times = txn["times"]
+    out, err = process.communicate(timeout=120)
+    answer = json.loads(out)
+    assert (process.returncode, answer["outcome"]) == (0, "committed"), (answer, err)
+    judged = user.answered(times["ready"], times["lifted"])
+    assert len(judged) > 5, "the trial served on loopback, and users tried"
+    assert not any(user.answered(times["stopped"], times["lifted"]))
+    assert any(user.answered(times["lifted"] + 0.5, times["lifted"] + 10))
+    _open(site, network, user)
+    site.operator.run("rollback", HOST, "--yes", "--json", timeout=150)
+    site.remember()
+    _open(site, network, user)
+
+
+def test_a_bad_trial_answers_no_user(far: tuple[Site, Network, User]) -> None:
+    site, network, user = far
+    code, answer = site.switch("t3", "--force")
+    assert (code, answer["outcome"]) == (3, "rolled_back"), answer
+    assert answer["served_ungated"] == 0
+    times = site.txn()["times"]
+    assert not any(user.answered(times["stopped"], times["rollback_stopped"]))
+    _open(site, network, user)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", ["controller", "guard", "both", "helper"])
+def test_whoever_dies_users_come_back(far: tuple[Site, Network, User], dies: str) -> None:
+    site, network, user = far
+    op = site.host.arm(site.candidate(7), traffic="held", lease_s=4)
+    site.host.ok("swap", op=op)
+    guard = f"ddtune-guard-{op}.service"
+    if dies == "helper":
+        # In the middle of its stop: what it holds is there, and the unit may be half down.
+        caller = threading.Thread(target=lambda: site.host.call("stop", op=op), daemon=True)
+        caller.start()
+        wait_until("it is held", lambda: _table(network), 10, 0.005)
+        for pid, argv in site.programs().items():
+            if argv[:1] == ["helper"]:
+                os.kill(pid, signal.SIGKILL)
+    else:
+        site.host.ok("stop", op=op)
+        site.host.ok("start", op=op)
+        site.host.wait_ready(op)
+        assert not user.reaches()
+    if dies in ("guard", "both"):
+        site.guest.ssh(["systemctl", "kill", "-s", "KILL", guard])
+        wait_until("the guard is back", lambda: site.guest.show("MainPID", guard) != "0", 10)
+        assert _table(network)
+    # Nobody renews the lease: the controller is dead in each case.
+    site.settled(op)
+    site.back(op)
+    _open(site, network, user)
+
+
+@pytest.mark.slow
+def test_a_flushed_ruleset_is_put_back_and_a_power_cut_lifts(far: tuple[Site, Network, User]) -> None:
+    site, network, user = far
+    op = site.host.trial(site.candidate(7), traffic="held")
+    site.host.wait_ready(op)
+    with within(network.host):
+        subprocess.run(["nft", "flush", "ruleset"], check=True)
+    wait_until("it is held again", lambda: _table(network), 10)
+    assert not user.reaches()
+    with within(network.host):
+        site.guest.power_cut()
+        # The guest has no kernel of its own, whose rules a power cut would take along.
+        subprocess.run(["nft", "flush", "ruleset"], check=True)
+        site.guest.boot()
+    site.wait_ready()
+    assert site.budget() == STABLE
+    _open(site, network, user)
+
+
+@pytest.mark.slow
+def test_a_killed_controller_in_the_gate(far: tuple[Site, Network, User]) -> None:
+    site, network, user = far
+    process = site.start_switch("t7", "--force")
+    op = site.until(process, "the gate", reached("TRIAL", ready=True))["op"]
+    kill(process)
+    site.back(op, "lease_lost")
+    _open(site, network, user)
+
+
+def test_a_host_without_nftables_refuses_and_says_so(far: tuple[Site, Network, User]) -> None:
+    site, network, user = far
+    site.guest.ssh(["mv", "/usr/sbin/nft", "/usr/sbin/nft.away"])
+    try:
+        plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json")
+        assert plan.code == 7
+        assert any("install nftables" in finding["text"] for finding in plan.json["findings"])
+        code, answer = site.switch("t7")
+        assert (code, answer["outcome"], answer["cause"]) == (7, "refused", "unsupported_unit")
+        refused = site.host.call("arm", op="0000-x", kind="switch", owner={"who": "ada"}, candidate=site.candidate(),
+                                 lease_s=30, confirm_deadline_s=60, traffic="held")  # fmt: skip
+        assert (refused["ok"], refused["cause"]) == (False, "unsupported_unit")
+    finally:
+        site.guest.ssh(["mv", "/usr/sbin/nft.away", "/usr/sbin/nft"])
+    _open(site, network, user)
+
+
+def test_with_every_program_dead_the_kernel_lifts(tmp_path: Path) -> None:
+    network = Network()
+    port = free_port()
+    install = Install()
+    try:
+        with within(network.host):
+            server = subprocess.Popen(
+                [sys.executable, "-m", http.server.__name__, str(port), "--bind", "0.0.0.0"],
+                cwd=tmp_path,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            try:
+                wait_until("it listens", lambda: _connects(network.host, "127.0.0.1", port), 15)
+                assert _connects(network.operator, HOST_IP, port)
+                traffic.check(install, UNIT, port)
+                assert _connects(network.operator, HOST_IP, port)
+                traffic._nft(install, "-f", "-", given=traffic._rules(UNIT, port, 2))
+                assert not _connects(network.operator, HOST_IP, port)
+                assert _connects(network.host, "127.0.0.1", port)
+                wait_until("its time is over", lambda: _connects(network.operator, HOST_IP, port), 10)
+            finally:
+                server.kill()
+                server.wait()
+    finally:
+        network.close()
+
+
+def _connects(pid: int, address: str, port: int) -> bool:
+    with within(pid), contextlib.suppress(OSError), socket.create_connection((address, port), 1):
+        return True
+    return False
