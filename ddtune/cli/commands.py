@@ -17,6 +17,7 @@ COMMANDS = {
     "gate": ("ddtune.cli.gate", "Judge the running service."),
     "canary": ("ddtune.cli.canary", "Check tree attention under CUDA graphs beside the service."),
     "golden": ("ddtune.cli.golden", "Make the reference answers that later gates are judged by."),
+    "watch": ("ddtune.cli.watch", "Watch without a screen: canaries, the way back, notifications."),
     "history": ("ddtune.cli.history", "What happened on a host and why."),
     "evidence": ("ddtune.cli.evidence", "A redacted tar of one operation, for a ticket."),
     "record": ("ddtune.cli.record", "Record what the dashboard sees of a host into a file."),

@@ -11,17 +11,20 @@ from ddtune.gpu.alarms import alarms, xid_sentence
 from ddtune.gpu.reading import by_pci
 from ddtune.live.faults import run_began
 from ddtune.live.health import STALL_SHOWN_S, Facts, judge
-from ddtune.live.snapshot import Ages, ServiceReading, Snapshot
+from ddtune.live.snapshot import Ages, ServiceReading, Snapshot, Watch
 from ddtune.live.state import State
 from ddtune.profiles import standing
 
 XIDS_NOTED = 3
+# Four signs of life in a row that did not come (rollout/watcher.py sends one each 30 s).
+WATCH_SILENT_S = 120.0
 _SERVED = frozenset(("decode", "prefill"))
 
 
 def snapshot(state: State, now: float) -> Snapshot:
     """The picture at ``now``, seconds since the epoch on the operator's clock."""
     txn = state.ddtune.get("txn")
+    watched = watch(state.ddtune)
     gpu_age = _age(state.gpus_at, now)
     heard = state.link.state == "up"
     alarmed = alarms(
@@ -42,7 +45,12 @@ def snapshot(state: State, now: float) -> Snapshot:
         txn=dict(txn) if isinstance(txn, Mapping) else None,
         incidents=state.incidents,
         log=state.log,
-        notes=(*state.notes, *(alarm.text for alarm in alarmed), *_xid_notes(state)),
+        notes=(
+            *state.notes,
+            *_watch_notes(state.host, watched),
+            *(alarm.text for alarm in alarmed),
+            *_xid_notes(state),
+        ),
         simulated=state.simulated,
         adopted=state.ddtune.get("adopted") is True,
         tick_s=state.tick_s,
@@ -51,7 +59,26 @@ def snapshot(state: State, now: float) -> Snapshot:
         alarms=alarmed,
         unreadable=tuple(sorted(state.unreadable)),
         xids=None if "kernel" in state.unreadable and not state.xids.events else state.xids.events,
+        watch=watched,
     )
+
+
+def watch(ddtune: Mapping[str, Any]) -> Watch | None:
+    """The headless watch that the host last heard of, by the host's own clock; None where none was, or it was ended."""
+    said = _mapping(ddtune.get("watch"))
+    at, now, every_s = _number(said.get("at")), _number(ddtune.get("at")), _number(said.get("every_s"))
+    if at is None or now is None or every_s is None:
+        return None
+    owner, age_s = _mapping(said.get("owner")), max(0.0, now - at)
+    who = f"{_text(owner.get('who')) or 'somebody'} on {_text(owner.get('host')) or 'an unknown machine'}"
+    return Watch(who, every_s, age_s, age_s <= WATCH_SILENT_S)
+
+
+def _watch_notes(host: str, found: Watch | None) -> list[str]:
+    if found is None or found.alive:
+        return []
+    silent = f"the ddtune watch of {found.who} has not been heard of for {found.age_s:.0f} s"
+    return [f"{silent}: it is dead or cut off, and nobody looks for a late hang; start ddtune watch {host} again."]
 
 
 def facts(state: State, now: float) -> Facts:

@@ -80,6 +80,16 @@ class Ages:
 
 
 @dataclass(frozen=True)
+class Watch:
+    """A headless watch of the host, as it was last heard of: by whom, and how many seconds ago. Not ``alive``: dead."""
+
+    who: str
+    every_s: float
+    age_s: float
+    alive: bool
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Everything known of a host at ``at`` (seconds since the epoch, operator's clock).
 
@@ -108,4 +118,5 @@ class Snapshot:
     boottime: float | None = None
     alarms: tuple[Alarm, ...] = ()
     xids: tuple[XidEvent, ...] | None = None
+    watch: Watch | None = None
     unreadable: tuple[str, ...] = ()

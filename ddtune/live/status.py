@@ -48,6 +48,7 @@ def status_json(one: Snapshot) -> dict[str, Any]:
         "notes": list(one.notes),
         "alarms": [asdict(alarm) for alarm in one.alarms],
         "unreadable": list(one.unreadable),
+        "watch": None if one.watch is None else asdict(one.watch),
         "xids": None if one.xids is None else [asdict(event) for event in one.xids],
         "log": [{name: getattr(line, name) for name in _LOG} for line in told(one.log)],
     }

@@ -41,6 +41,7 @@ class Ddtune:
             "site": site,
             "running": self._named(self._running(argv, invocation, stable, txn)),
             "history": releases.history(paths, _HISTORY),
+            "watch": read_json(paths.watch),
             "quarantine": releases.quarantine_names(paths),
             "launched": self._launched(invocation) if site is not None and argv else None,
             "canary": canary_mark.read(paths),

@@ -55,6 +55,7 @@ VERBS = {
     "can_adopt": ("adopt", "JUDGE", "can_adopt"),
     "adopt": ("adopt", "ADOPT", "adopt"),
     "unadopt": ("unadopt", "UNADOPT", "unadopt"),
+    "watching": ("verbs_watch", "WATCHING", "watching"),
     "judged": ("verbs_release", "JUDGED", "judged"),
     "evidence": ("evidence", "EVIDENCE", "evidence"),
     "golden": ("verbs_golden", "GOLDEN", "golden"),

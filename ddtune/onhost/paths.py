@@ -109,6 +109,11 @@ class UnitPaths(NamedTuple):
         return self._state("envelope.jsonl")
 
     @property
+    def watch(self) -> str:
+        """Who watches the unit headless, and when that was last heard of."""
+        return self._state("watch.json")
+
+    @property
     def history(self) -> str:
         return self._state("history.jsonl")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from ddtune.config.model import HostConfig
 from ddtune.gate.golden import Golden
@@ -81,10 +82,28 @@ class Session:
         """What the host says of itself."""
         return read_state(await self.link.call("state", limit=limit))
 
-    async def plan(self, kind: str, profile: str | None = None, *, force: bool = False, keep: bool = False) -> Plan:
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest reading."""
+        return self._feed.snapshot
+
+    async def first_reading(self, limit_s: float) -> None:
+        """Wait for a reading of what ddtune and systemd know of the service, at most ``limit_s`` seconds."""
+        await self._hub.first(lambda one: one.ages.unit is not None and one.adopted, limit_s)
+
+    async def plan(
+        self,
+        kind: str,
+        profile: str | None = None,
+        *,
+        force: bool = False,
+        keep: bool = False,
+        measure_running: bool = True,
+    ) -> Plan:
         """Read the host and say what would happen. Raises UnknownProfile, Refused and the helper's errors.
 
-        With ``keep`` the host remembers what its engine was asked; without it nothing is written there.
+        With ``keep`` the host remembers what its engine was asked; without it nothing is written there. Without
+        ``measure_running`` the running service, known to be broken, is asked for nothing.
         """
         self._stopwatch = Stopwatch()
         with self._stopwatch.phase("preflight"):
@@ -97,6 +116,8 @@ class Session:
                 snapshot=self._feed.snapshot,
                 stopwatch=self._stopwatch,
             )
+        if not measure_running:
+            self._prepared = replace(self._prepared, judges_stable=False)
         return self._prepared.plan
 
     async def run(self, progress: Callable[[Progress], None]) -> Outcome:

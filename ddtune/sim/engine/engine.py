@@ -113,10 +113,12 @@ class Engine:
         if ask.sampled and ask.seed is None and salted:
             self._salt += 1
         salt: object = (self._salt if ask.seed is None else ask.seed) if ask.sampled else ""
+        late = self.faults.garbage_after is not None and self._served >= self.faults.garbage_after
+        output = "garbage" if late else self.faults.output
         written = answer(
             ask.prompt,
             ask.limit,
-            output=self.faults.output,
+            output=output,
             seed=self.settings.seed,
             variant=self.variant(),
             endless=ask.endless,
@@ -126,7 +128,7 @@ class Engine:
         made, ended = written.tokens, written.ended
         if spoken is not None and spoken.empty():
             made, ended = [], True
-        if ask.chat and made and self.faults.output != "garbage":
+        if ask.chat and made and output != "garbage":
             made = [made[0].lstrip(" "), *made[1:]] if made[0].strip() else made
         text, stopped_by = "".join(made), None
         found = [(at, stop) for stop in ask.stops if (at := text.find(stop)) >= 0]

@@ -33,7 +33,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 class Faults:
     """``replay`` is ``illegal_access`` or ``cublas``, raised by a graph replay of at least ``replay_running`` requests.
 
-    ``output`` is what answers are made of: right, garbage or wrong. ``accept`` overrides the accept length.
+    ``output`` is what answers are made of: right, garbage (with ``garbage_after`` only after so many) or wrong.
+    ``accept`` overrides the accept length.
     ``start`` is a start that fails: slow_start, bad_exit, oom_weights or oom_graphs. Times are own seconds. A scenario
     of ``parting`` takes a strength from 0 to 1 behind a colon: ``doubled:0.5``.
     """
@@ -42,6 +43,7 @@ class Faults:
     replay_running: int = 1
     output: str = "right"
     accept: float | None = None
+    garbage_after: int | None = None
     hang_after: int | None = None
     crash_after_s: float | None = None
     start: str | None = None
@@ -93,6 +95,8 @@ def _add(found: Faults, scenario: str) -> Faults:
             return replace(found, crash_after_s=float(value or 10))
         case "port_late":
             return replace(found, port_late_s=float(value or 120))
+        case "garbage" if value:
+            return replace(found, garbage_after=int(value))
         case "garbage":
             return replace(found, output="garbage", accept=1.0)
         case "wrong":

@@ -192,6 +192,7 @@ def test_verbs_need_an_adopted_service(installed: Host, verb: str) -> None:
         "can_hold": {},
         "abort": {},
         "check_flags": {"argv": []},
+        "watching": {"owner": {"who": "ada"}, "every_s": 60},
         "judged": {"ok": True, "text": "x"},
         "evidence": {"op": OP},
     }

@@ -1,0 +1,79 @@
+"""The watch as a service of systemd: its unit, and the signs of life that systemd waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+WATCHDOG_S = 180
+
+
+class Beats:
+    """Tells systemd's watchdog that this process lives while each of its watchers does."""
+
+    def __init__(self, count: int) -> None:
+        self._last = [time.monotonic()] * count
+        self._told = 0.0
+
+    def of(self, number: int) -> Callable[[], None]:
+        """What the watcher ``number`` calls while it lives."""
+
+        def beat() -> None:
+            now = time.monotonic()
+            self._last[number] = now
+            if now - self._told > 10 and now - min(self._last) < WATCHDOG_S / 2:
+                self._told = now
+                tell_systemd("WATCHDOG=1")
+
+        return beat
+
+
+def tell_systemd(text: str) -> None:
+    """A word to the service manager that has started this process, where one did (sd_notify's datagram)."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
+        one.connect("\0" + address[1:] if address.startswith("@") else address)
+        one.send(text.encode())
+
+
+def unit_text(hosts: Sequence[str], every_s: float, *, only_tell: bool) -> str:
+    """A systemd unit that runs this watch as the user who asked for it, with the interpreter that runs now."""
+    from ddtune.config.paths import config_file
+    from ddtune.onhost.drop_in import quote
+
+    words = [sys.executable, "-m", "ddtune.cli.main", "watch", *hosts, "--every", f"{every_s:g}"]
+    command = " ".join(quote(word) for word in [*words, *(["--only-tell"] if only_tell else [])])
+    name = shlex.quote(f"ddtune-watch-{hosts[0].replace('/', '-')}.service")
+    config = quote(f"DDTUNE_CONFIG={config_file()}").replace("$$", "$")
+    return f"""\
+# Save as /etc/systemd/system/{name}, then: systemctl enable --now {name}
+# The login's key must be usable without an agent and without a passphrase.
+[Unit]
+Description=ddtune watch {" ".join(hosts).replace("%", "%%")}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=notify
+NotifyAccess=main
+User={getpass.getuser()}
+Environment={config}
+ExecStart={command}
+Restart=always
+RestartSec=10
+WatchdogSec={WATCHDOG_S}
+NoNewPrivileges=yes
+ProtectSystem=full
+PrivateTmp=yes
+
+[Install]
+WantedBy=multi-user.target
+"""

@@ -1,0 +1,77 @@
+"""A watch's canary: a short copy and a continuation, judged against what the same release answered before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ddtune.gate import detectors, prompts, runner, verbatim
+from ddtune.gate.baseline import Baseline
+from ddtune.gate.model import Verdict
+from ddtune.gate.sending import EngineGone, lost
+from ddtune.live.snapshot import Snapshot
+from ddtune.profiles.model import GateSizes
+from ddtune.rollout.judge import Judge
+from ddtune.rollout.sights import Sight, hang_or_load
+
+PROBES = 2
+MEASURE_S = 180.0
+
+
+class Canary:
+    """Looks at one service. What a release answers first is the measure of all its later answers."""
+
+    def __init__(self, judge: Judge, snapshot: Callable[[], Snapshot | None], limit_s: float) -> None:
+        self._judge = judge
+        self._snapshot = snapshot
+        self._limit_s = limit_s
+        self._nonce = f"watch-{time.time():.0f}"
+        self._release: str | None = None
+        self._measure: Baseline | None = None
+        self._number = 0
+
+    async def look(self, release: str | None, sizes: GateSizes, speculative: bool) -> Sight:
+        """One canary. Raises the link's and the helper's errors."""
+        began = time.time()
+        try:
+            if self._measure is None or release != self._release:
+                measure = await runner.baseline(
+                    self._judge.send,
+                    sizes,
+                    nonce=self._nonce,
+                    speculative=speculative,
+                    isolation=None,
+                    full=False,
+                    limit_s=min(MEASURE_S, 8 * self._limit_s),
+                )
+                if measure.problems:
+                    return Sight(began, self._unanswered(measure, began), f"{measure.problems[0]}.")
+                self._measure, self._release = measure, release
+            return await self._probe(self._measure, sizes, began)
+        except EngineGone as error:
+            return Sight(began, "engine_dead", f"the engine drops connections: {error}.")
+
+    def _unanswered(self, measure: Baseline, began: float) -> str:
+        silent = any(answer.error_kind in ("timeout", "cut", "not_sent") for answer in measure.answers.values())
+        return hang_or_load(self._snapshot(), began) if silent else "wrong_output"
+
+    async def _probe(self, measure: Baseline, sizes: GateSizes, began: float) -> Sight:
+        self._number += 1
+        probes = prompts.soak_round(measure.nonce, self._number, PROBES, measure.copy_style, sizes)
+        answers = await self._judge.send([probe.request for probe in probes], 1, self._limit_s)
+        gone = lost(answers)
+        if gone is not None:
+            raise EngineGone(gone.error)
+        pairs = list(zip(probes, answers, strict=True))
+        came = [(probe, answer) for probe, answer in pairs if answer.error is None or answer.error_kind == "body"]
+        found = detectors.judge(came, measure.quirks)
+        if came and found.verdict is Verdict.FAIL:
+            return Sight(began, found.cause or "garbage_output", f"{found.reason}.")
+        copies = [(probe.expect, answer) for probe, answer in came if probe.family == "copy"]
+        copied = verbatim.judge(copies, measure.copies) if copies else None
+        if copied is not None and copied.verdict is Verdict.FAIL:
+            return Sight(began, "wrong_output", f"{copied.reason}.")
+        if len(came) < len(pairs):
+            cause = hang_or_load(self._snapshot(), began)
+            return Sight(began, cause, f"{len(pairs) - len(came)} of {len(pairs)} canaries did not come back.")
+        return Sight(began, None, "answered rightly")

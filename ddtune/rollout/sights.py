@@ -1,0 +1,126 @@
+"""What a watch makes of what it sees: pure decisions over canaries, snapshots and the host's history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ddtune.engine.model import Incident
+from ddtune.live.snapshot import Snapshot
+from ddtune.rollout.ending import ENDS
+
+SURE = 2
+"""Canaries in a row that must be bad: one alone may be an accident of load."""
+AGAIN_S = 3600.0
+"""Seconds in which a watch acts once on a host at most: what does not help once is a person's."""
+NOBODY = frozenset({"xid_hardware", "gpu_lost", "nvls_fabric", "residue", "port_in_use", "disk_full", "link_lost"})
+"""Causes that no start of any release can cure."""
+BLIND_S = 120.0
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One canary. ``cause`` is None where it was answered rightly, else an incident class; ``at`` is epoch seconds."""
+
+    at: float
+    cause: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One thing to tell, once. ``key`` names it for good; ``kind`` is ``end``, ``incident`` or ``watch``."""
+
+    key: str
+    kind: str
+    title: str
+    body: str
+
+
+def late_fault(sights: Sequence[Sight]) -> Sight | None:
+    """The fault that the last canaries agree on, or None."""
+    last = sights[-SURE:]
+    return last[-1] if len(last) == SURE and all(sight.cause for sight in last) else None
+
+
+def hang_or_load(snapshot: Snapshot | None, began_at: float) -> str:
+    """What a canary that never came back means: with tokens counted meanwhile it only waited behind others."""
+    service = snapshot.service if snapshot else None
+    if service is None or snapshot is None or snapshot.link.state != "up":
+        return "link_lost"
+    moving = (service.tokens_per_s or 0.0) > 0 or (
+        service.last_proof_s is not None and snapshot.at - service.last_proof_s > began_at
+    )
+    return "slow" if moving and service.health not in ("dead", "down") else "hang"
+
+
+def action(cause: str, standing: str | None, previous: str | None, acted_at: float | None, now: float) -> str | None:
+    """``rollback``, ``restart``, or None where only a person can help.
+
+    A release in probation goes back to the one before it; one that is proven is started again. Once in ``AGAIN_S``.
+    """
+    if cause in NOBODY or cause == "slow" or (acted_at is not None and now - acted_at < AGAIN_S):
+        return None
+    if standing in ("probation", "unproven", "failed") and previous is not None:
+        return "rollback"
+    return "restart"
+
+
+def of_incident(host: str, incident: Incident) -> Notice:
+    """A classified fault of the service's log or of a GPU."""
+    where = f" ({incident.rank})" if incident.rank else ""
+    seen = [line.text for line in incident.evidence[:3]]
+    changed = [f"differs from stable: {', '.join(incident.changed)}"] if incident.changed else []
+    return Notice(
+        f"incident {incident.cause} {int(incident.at)}",
+        "incident",
+        f"{host}: {incident.cause}{where}",
+        "\n".join([*seen, *changed, *([incident.action] if incident.action else [])]) or incident.cause,
+    )
+
+
+def of_sight(host: str, sight: Sight, does: str | None) -> Notice:
+    """A late fault that only a canary shows."""
+    then = {
+        "rollback": "ddtune goes back to the release before it.",
+        "restart": "ddtune starts the same release again.",
+        None: "ddtune does nothing more: a person must look.",
+    }[does]
+    text = f"{sight.text} {then}"
+    return Notice(f"incident {sight.cause} {int(sight.at)}", "incident", f"{host}: {sight.cause}", text)
+
+
+def of_end(host: str, line: Mapping[str, Any]) -> Notice | None:
+    """The end of a transaction as the history has it; None for any other line."""
+    event = str(line.get("event"))
+    if event not in ENDS and event != "late_crash":
+        return None
+    target, owner = line.get("to") or {}, line.get("owner") or {}
+    cause = f" ({line['cause']})" if line.get("cause") else ""
+    name = target.get("profile") or str(target.get("release") or "")[:12]
+    by = f"by {owner.get('who')} on {owner.get('host')}. " if owner.get("who") else ""
+    return Notice(
+        f"end {line.get('op')} {event}",
+        "end",
+        f"{host}: {event.replace('_', ' ')}{cause}",
+        f"{line.get('kind') or event} to {name} {by}{line.get('text') or ''}".strip(),
+    )
+
+
+def ends(host: str, history: Iterable[Mapping[str, Any]]) -> list[Notice]:
+    """The ends in ``history``, oldest first."""
+    return [notice for line in history if (notice := of_end(host, line)) is not None]
+
+
+def blind(host: str, snapshot: Snapshot) -> Notice | None:
+    """A link that has been down for so long that nothing is watched any more."""
+    link = snapshot.link
+    if link.state not in ("lost", "refused") or link.since is None or snapshot.at - link.since < BLIND_S:
+        return None
+    return Notice(
+        f"incident link_lost {int(link.since)}",
+        "incident",
+        f"{host}: link_lost",
+        f"nothing of {host} was seen for {snapshot.at - link.since:.0f} s: {link.error or 'no answer'}",
+    )

@@ -1,0 +1,195 @@
+"""One host watched headless: canaries, incidents, the way back, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+from ddtune.config.model import HostConfig
+from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+from ddtune.live.snapshot import Snapshot
+from ddtune.live.worker import Worker
+from ddtune.profiles import store
+from ddtune.profiles.model import GateSizes
+from ddtune.rollout import sights
+from ddtune.rollout.canary import Canary
+from ddtune.rollout.errors import Refused
+from ddtune.rollout.judge import Judge
+from ddtune.rollout.model import Outcome
+from ddtune.rollout.notify import Notifier
+from ddtune.rollout.session import Session
+from ddtune.rollout.sights import Sight
+from ddtune.rollout.timing import Stopwatch
+from ddtune.rollout.transaction import owner
+
+LOOK_S = 0.5
+AGAIN_S = 5.0
+BEAT_S = 30.0
+CANARY_S = 45.0
+WAIT_S = 10.0
+READING_S = 20.0
+WATCHABLE = ("serving", "idle", "busy", "dead", "unknown")
+
+
+class Watcher:
+    """Watches until cancelled. ``say`` hears one line for each thing that happens; ``acts`` is whether it goes back."""
+
+    def __init__(
+        self,
+        config: HostConfig,
+        worker: Worker,
+        notifier: Notifier,
+        say: Callable[[str], None],
+        *,
+        every_s: float,
+        acts: bool,
+    ) -> None:
+        self._config = config
+        self._worker = worker
+        self._notifier = notifier
+        self._say = say
+        self._every_s = every_s
+        self._acts = acts
+        self._sights: list[Sight] = []
+        self._acted_at: float | None = None
+        self._owner = owner()
+        self.beat: Callable[[], None] = lambda: None
+
+    async def run(self) -> None:
+        """Until cancelled: a host that cannot be reached is tried again, and said."""
+        while True:
+            try:
+                await self._watch(once=False)
+            except (Unreachable, Refused, HelperRefused, HelperFailed) as error:
+                self._say(error.message)
+            self.beat()
+            await asyncio.sleep(WAIT_S)
+
+    async def once(self) -> Sight:
+        """One canary, and what is there to tell. Raises the errors of the way to the host."""
+        return await self._watch(once=True)
+
+    async def _watch(self, *, once: bool) -> Sight:
+        session = Session(self._config, self._worker)
+        await session.open()
+        try:
+            if not (await session.state(1)).adopted:
+                host = self._config.name
+                raise Refused("not_adopted", f"{host} is not under ddtune yet: run `ddtune adopt {host}` first.")
+            judge = Judge(session.link, Stopwatch())
+            canary = Canary(judge, lambda: session.snapshot, CANARY_S)
+            if once:
+                await session.first_reading(READING_S)
+                await self._tell(session.snapshot)
+                return await self._look(session, canary)
+            beating = asyncio.create_task(self._keep_alive(session))
+            try:
+                await self._loop(session, canary)
+            finally:
+                beating.cancel()
+            raise AssertionError("the loop ends only by an error")
+        finally:
+            if not once:
+                with contextlib.suppress(Unreachable, HelperRefused, HelperFailed, TimeoutError):
+                    beat = session.link.once("watching", owner=self._owner, every_s=self._every_s, over=True)
+                    await asyncio.wait_for(beat, 5.0)
+            await session.close()
+
+    async def _loop(self, session: Session, canary: Canary) -> None:
+        self._say(f"watching {self._config.name}, a canary every {self._every_s:.0f} s")
+        due = 0.0
+        while True:
+            now = time.monotonic()
+            self.beat()
+            snapshot = session.snapshot
+            await self._tell(snapshot)
+            if now >= due and snapshot is not None and self._may_look(snapshot):
+                try:
+                    bad = (await self._look(session, canary)).cause is not None
+                except (Unreachable, HelperRefused) as error:
+                    # Told as link_lost when it lasts; a load of somebody else's holds the lock for a while.
+                    self._say(error.message)
+                    bad = False
+                due = time.monotonic() + (min(AGAIN_S, self._every_s) if bad else self._every_s)
+                await self._answer(session)
+            await asyncio.sleep(LOOK_S)
+
+    async def _keep_alive(self, session: Session) -> None:
+        """Signs of life on the host, so that any status, from any machine, knows of a watch that died."""
+        while True:
+            with contextlib.suppress(Unreachable, HelperRefused, HelperFailed):
+                await session.link.once("watching", owner=self._owner, every_s=self._every_s)
+            await asyncio.sleep(BEAT_S)
+
+    def _may_look(self, snapshot: Snapshot) -> bool:
+        """Nothing is asked of a trial, whose own gate asks, nor of a service that starts or was stopped."""
+        open_ = snapshot.txn is not None and not snapshot.txn.get("settled")
+        service = snapshot.service
+        return snapshot.link.state == "up" and not open_ and (service.state == "failed" or self._up(snapshot))
+
+    def _up(self, snapshot: Snapshot) -> bool:
+        return snapshot.service.state == "active" and snapshot.service.health in WATCHABLE
+
+    async def _look(self, session: Session, canary: Canary) -> Sight:
+        snapshot = session.snapshot
+        if snapshot is not None and snapshot.service.state == "failed":
+            sight = Sight(time.time(), "engine_dead", f"{session.link.unit} has failed and nobody starts it again.")
+        else:
+            state = await session.state(1)
+            release = state.stable.release
+            axes = state.meta_of(release).get("axes") or {}
+            profile = store.load_profiles().get(state.stable.profile or "")
+            speculative = axes.get("algorithm", "none") != "none"
+            sight = await canary.look(release, profile.gate if profile else GateSizes(), speculative)
+        self._sights = [*self._sights, sight][-10:]
+        if sight.cause:
+            self._say(f"canary on {self._config.name}: {sight.cause}: {sight.text}")
+        return sight
+
+    async def _tell(self, snapshot: Snapshot | None) -> None:
+        if snapshot is None or not snapshot.adopted:
+            return
+        host = self._config.name
+        notices = [
+            *sights.ends(host, snapshot.history),
+            *(sights.of_incident(host, one) for one in snapshot.incidents),
+        ]
+        if self._notifier.fresh:
+            self._notifier.known(notices)
+        blind = sights.blind(host, snapshot)
+        await self._notifier.tell([*notices, *([blind] if blind else [])])
+
+    async def _answer(self, session: Session) -> None:
+        """Go back, or start again, where the last canaries agree that something is wrong."""
+        fault, snapshot = sights.late_fault(self._sights), session.snapshot
+        if fault is None or fault.cause is None or snapshot is None:
+            return
+        service = snapshot.service
+        does = None
+        if self._acts:
+            does = sights.action(
+                fault.cause, service.standing, service.previous_profile, self._acted_at, time.monotonic()
+            )
+        await self._notifier.tell([sights.of_sight(self._config.name, fault, does)])
+        self._sights = []
+        if does is None:
+            return
+        self._acted_at = time.monotonic()
+        outcome = await self._change(session, does)
+        if outcome is not None:
+            self._say(f"{self._config.name}: {does} ended {outcome.outcome}: {outcome.message}")
+
+    async def _change(self, session: Session, kind: str) -> Outcome | None:
+        try:
+            # What runs is no measure of anything: it is why this is done.
+            await session.plan(kind, measure_running=False)
+            running = asyncio.ensure_future(session.run(lambda _progress: self.beat()))
+            while not running.done():
+                self.beat()
+                await asyncio.wait([running], timeout=LOOK_S)
+            return running.result()
+        except (Refused, HelperRefused, HelperFailed, Unreachable) as error:
+            self._say(f"{self._config.name}: {kind} was not possible: {error.message}")
+            return None

@@ -1,0 +1,72 @@
+"""The watch as a service, and what a status says of one that has died."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddtune.cli.watch_service import Beats, tell_systemd, unit_text
+from ddtune.live.picture import snapshot, watch
+from ddtune.live.state import State
+
+SAID = {"owner": {"who": "ada", "host": "box"}, "every_s": 60, "at": 1000.0}
+
+
+def test_a_dead_watch_is_noticed_by_any_status() -> None:
+    alive = watch({"watch": SAID, "at": 1090.0})
+    assert alive is not None
+    assert (alive.who, alive.age_s, alive.alive) == ("ada on box", 90.0, True)
+    dead = snapshot(State("b300", ddtune={"watch": SAID, "at": 1600.0, "adopted": True}), 5.0)
+    assert dead.watch is not None
+    assert not dead.watch.alive
+    assert any("ada on box" in note and "600 s" in note and "ddtune watch b300" in note for note in dead.notes)
+    assert watch({"watch": None, "at": 1.0}) is None
+    assert watch({"watch": "x", "at": 1.0}) is None
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDTUNE_CONFIG", "/etc/my folder/100%/config.toml")
+    text = unit_text(["b300", "root@10.0.0.7:2222"], 30, only_tell=True)
+    path = tmp_path / "ddtune-watch-b300.service"
+    path.write_text(text)
+    assert f"ExecStart={sys.executable} -m ddtune.cli.main watch b300 root@10.0.0.7:2222 --every 30 --only-tell" in text
+    assert 'Environment="DDTUNE_CONFIG=/etc/my folder/100%%/config.toml"' in text
+    done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
+    assert not [line for line in done.stderr.splitlines() if path.name in line], done.stderr
+
+
+def test_signs_of_life_go_to_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        tell_systemd("READY=1")
+        assert manager.recv(64) == b"READY=1"
+        clock = [1000.0]
+        monkeypatch.setattr("time.monotonic", lambda: clock[0])
+        beats = Beats(2)
+        first, second = beats.of(0), beats.of(1)
+        clock[0] += 20
+        first()
+        assert manager.recv(64) == b"WATCHDOG=1"
+        # The other one hangs: nothing more is said, and systemd starts the whole anew.
+        clock[0] += 200
+        first()
+        manager.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            manager.recv(64)
+        second()
+        assert manager.recv(64) == b"WATCHDOG=1"
+
+
+def test_without_a_manager_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    tell_systemd("READY=1")
+    assert "NOTIFY_SOCKET" not in os.environ

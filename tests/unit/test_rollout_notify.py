@@ -1,0 +1,124 @@
+"""Notifications: each once, redacted, through apprise's own code, and never an address in what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ddtune.config.errors import ConfigError
+from ddtune.rollout.notify import Notifier, Told, addresses
+from ddtune.rollout.sights import Notice
+
+NOTICE = Notice("end 0007-b16 rolled_back", "end", "b300: rolled back (hang)", "switch to b16")
+
+
+class Webhook:
+    """A receiver of JSON notifications on loopback; ``status`` is what it answers."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, str]] = []
+        self.status = 200
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                length = int(self.headers["Content-Length"])
+                outer.got.append(json.loads(self.rfile.read(length)))
+                self.send_response(outer.status)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"json://tok:hunter2@127.0.0.1:{self._server.server_port}/"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    pytest.importorskip("apprise", reason="the extra notify is not installed")
+    one = Webhook()
+    yield one
+    one.close()
+
+
+def _notifier(folder: Path, *to: str, dry: bool = False) -> tuple[Notifier, list[str]]:
+    said: list[str] = []
+    return Notifier(to, Told(folder / "told.json"), said.append, dry=dry), said
+
+
+def _tell(notifier: Notifier, *notices: Notice) -> int:
+    return asyncio.run(notifier.tell(notices))
+
+
+def test_each_is_told_once_also_by_the_next_watch(tmp_path: Path, webhook: Webhook) -> None:
+    notifier, _ = _notifier(tmp_path, webhook.address)
+    assert _tell(notifier, NOTICE) == 1
+    assert _tell(notifier, NOTICE) == 0
+    again, _ = _notifier(tmp_path, webhook.address)
+    assert not again.fresh
+    assert _tell(again, NOTICE) == 0
+    assert [(one["title"], one["message"]) for one in webhook.got] == [(NOTICE.title, NOTICE.body)]
+    assert webhook.got[0]["type"] == "info"
+
+
+def test_keys_and_escapes_do_not_leave(tmp_path: Path, webhook: Webhook) -> None:
+    notifier, said = _notifier(tmp_path, webhook.address)
+    body = "argv --api-key sk-planted-4711 --port 1\n\x1b]52;c;aGk=\x07[red]\u202eevil"
+    _tell(notifier, Notice("k", "incident", "b300: \x1b[2Jhang", body))
+    (one,) = webhook.got
+    everything = json.dumps(one) + "\n".join(said)
+    assert "sk-planted-4711" not in everything
+    assert "\\u001b" not in everything
+    assert "\x1b" not in everything
+    assert "\u202e" not in everything
+    assert one["type"] == "failure"
+    assert "[red]" in one["message"], "text stays text"
+
+
+def test_an_address_is_never_said(tmp_path: Path, webhook: Webhook, caplog: pytest.LogCaptureFixture) -> None:
+    webhook.status = 500
+    notifier, said = _notifier(tmp_path, webhook.address, "nosuch://tok:hunter2@x")
+    _tell(notifier, NOTICE)
+    assert "a json notification could not be sent" in said
+    assert "a nosuch notification could not be sent" in said
+    assert "hunter2" not in "\n".join(said) + caplog.text
+
+
+def test_a_dry_run_sends_nothing_and_says_to_whom(tmp_path: Path, webhook: Webhook) -> None:
+    notifier, said = _notifier(tmp_path, webhook.address, dry=True)
+    _tell(notifier, NOTICE)
+    assert webhook.got == []
+    assert said == [f"{NOTICE.title}: {NOTICE.body}", "dry run: would tell json"]
+
+
+def test_what_was_there_before_the_first_watch_is_no_news(tmp_path: Path) -> None:
+    notifier, said = _notifier(tmp_path)
+    assert notifier.fresh
+    notifier.known([NOTICE])
+    assert _tell(notifier, NOTICE) == 0
+    assert said == []
+
+
+def test_addresses_that_others_may_read_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "notify"
+    assert addresses(path) == []
+    path.write_text("# the pager\njson://x/\n\n  mailto://u:p@h  \n")
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        addresses(path)
+    path.chmod(0o600)
+    assert addresses(path) == ["json://x/", "mailto://u:p@h"]
