@@ -1,4 +1,7 @@
-"""Open an SSH connection to a host: explicit values only, host keys always checked, every failure one sentence."""
+"""Open an SSH connection to a host: explicit values only, host keys always checked, every failure one sentence.
+
+Where the configuration asks for what asyncssh cannot honour, the system's own ``ssh`` is the transport.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,22 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 
 import asyncssh
 
+from ddtune.host.asyncssh_link import AsyncsshConnection
 from ddtune.host.connection import Connection
 from ddtune.host.errors import Unreachable
 from ddtune.host.hostkeys import load_known_hosts, refusal
 from ddtune.host.resolve import resolve
+from ddtune.host.system_ssh import open_system
 from ddtune.host.target import Route, Target
 
 _KEEPALIVE_S = 10
 _KEEPALIVE_MISSES = 3
+_MOST_HOPS = 8
 
 
 @contextlib.asynccontextmanager
@@ -24,14 +32,33 @@ async def connect(target: Target) -> AsyncIterator[Connection]:
     """A connection to ``target``, closed at the end. Raises ``Unreachable``; see its causes."""
     async with contextlib.AsyncExitStack() as stack:
         route = await resolve(target)
+        hops = await hops_of(route)
+        if any(one.system for one in (route, *hops)):
+            yield await stack.enter_async_context(open_system(route, hops))
+            return
         tunnel: asyncssh.SSHClientConnection | None = None
-        for jump in route.jumps:
-            hop = await resolve(Target.parse(jump.removeprefix("ssh://")))
+        for hop in hops:
             tunnel = await _open(hop, tunnel)
             stack.push_async_callback(_close, tunnel)
         ssh = await _open(route, tunnel)
         stack.push_async_callback(_close, ssh)
-        yield Connection(ssh, route)
+        yield AsyncsshConnection(ssh, route)
+
+
+async def hops_of(route: Route) -> list[Route]:
+    """The jump hosts on the way to ``route``, the first one first, each as its own configuration has it.
+
+    As OpenSSH does it, only the first of a list is reached by a ``ProxyJump`` of its own. Raises ``Unreachable``.
+    """
+    hops: list[Route] = []
+    while route.jumps:
+        listed = [await resolve(Target.parse(jump.removeprefix("ssh://"))) for jump in route.jumps]
+        if len(hops) + len(listed) > _MOST_HOPS:
+            raise Unreachable("no_route", f"the jump hosts of {route.label} lead through one another without end.")
+        first, *others = listed
+        hops = [first, *(replace(hop, jumps=(), proxy_command=None) for hop in others), *hops]
+        route = first
+    return hops
 
 
 class _Client(asyncssh.SSHClient):
@@ -57,7 +84,7 @@ class _Client(asyncssh.SSHClient):
 
 async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> asyncssh.SSHClientConnection:
     known = load_known_hosts(route.known_hosts)
-    keys, tried = _keys(route)
+    keys, halves, tried = _keys(route)
     login_begins = asyncio.Event()
     client = _Client(login_begins)
     try:
@@ -77,7 +104,7 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> as
                     host_key_alias=route.host_key_alias,
                     client_keys=keys,
                     agent_path=route.agent or "",
-                    agent_identities=[key.public_data for key in keys] if route.identities_only else (),
+                    agent_identities=[*(key.public_data for key in keys), *halves] if route.identities_only else (),
                     preferred_auth=("gssapi-with-mic", "publickey"),
                     agent_forwarding=False,
                     x11_forwarding=False,
@@ -107,7 +134,10 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> as
             f"{route.label} refuses connections on {route.host} port {route.port}: does sshd run there, on that port?",
         ) from None
     except asyncssh.ChannelOpenError as error:
-        raise Unreachable("no_route", f"the jump host cannot reach {route.host}: {error.reason}.") from None
+        raise Unreachable(
+            "no_route",
+            f"the jump host before {route.label} cannot reach {route.host} port {route.port}: {error.reason}.",
+        ) from None
     except (asyncssh.Error, OSError) as error:
         cause = "lost" if client.answered else "no_route"
         said = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
@@ -122,12 +152,18 @@ async def _extend(limit: asyncio.Timeout, begins: asyncio.Event, login_timeout_s
     limit.reschedule(asyncio.get_running_loop().time() + login_timeout_s)
 
 
-def _keys(route: Route) -> tuple[list[asyncssh.SSHKeyPair], list[str]]:
-    """Key pairs that can be used without asking anybody, and what was tried in words."""
+def _keys(route: Route) -> tuple[list[asyncssh.SSHKeyPair], list[bytes], list[str]]:
+    """Key pairs that can be used without asking anybody, public halves for the agent, and what was tried in words."""
     pairs: list[asyncssh.SSHKeyPair] = []
+    halves: list[bytes] = []
     tried: list[str] = []
     certificates = [str(path) for path in route.certificates if path.is_file()]
     for path in route.identities:
+        half = next((one for one in (path, path.with_name(f"{path.name}.pub")) if _is_public(one)), None)
+        if half is not None and (half == path or not path.is_file()):
+            halves.append(asyncssh.read_public_key(half).public_data)
+            tried.append(f"the agent's {half}")
+            continue
         if not path.is_file():
             continue
         try:
@@ -136,9 +172,18 @@ def _keys(route: Route) -> tuple[list[asyncssh.SSHKeyPair], list[str]]:
         except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError, ValueError) as error:
             locked = "passphrase" in str(error).lower()
             tried.append(f"{path} ({'has a passphrase: ssh-add it' if locked else f'cannot be read: {error}'})")
-    if route.agent:
+    if route.agent and not (halves and route.identities_only):
         tried.append("the agent's keys")
-    return pairs, tried
+    return pairs, halves, tried
+
+
+def _is_public(path: Path) -> bool:
+    """Whether ``path`` holds the public half of a key, whose private half an agent may have."""
+    try:
+        asyncssh.read_public_key(path)
+        return b"PRIVATE KEY" not in path.read_bytes()
+    except (asyncssh.KeyImportError, OSError, ValueError):
+        return False
 
 
 def _timeout_message(route: Route, client: _Client, login_began: bool) -> str:

@@ -1,21 +1,12 @@
-"""Commands and streams on an open SSH connection."""
+"""Commands and streams on an open SSH connection: the contract that each transport keeps."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import shlex
-import time
+import abc
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-import asyncssh
-
-from ddtune.host.errors import Unreachable
-from ddtune.host.target import Route
-
-_CHUNK = 65536
-_STDERR_KEPT = 4096
+STDERR_KEPT = 4096
 
 
 @dataclass(frozen=True)
@@ -30,26 +21,21 @@ class Result:
     @property
     def said(self) -> str:
         """The last line on standard error, for a message."""
-        lines = self.err.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        return last_line(self.err)
 
 
-class Stream:
+def last_line(err: bytes) -> str:
+    """The last line of what a command wrote on standard error, or nothing."""
+    lines = err.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+class Stream(abc.ABC):
     """A running command: lines out, bytes in. Ends at end of file on its standard input (``close``)."""
 
-    def __init__(
-        self,
-        ssh: asyncssh.SSHClientConnection,
-        process: asyncssh.SSHClientProcess[bytes],
-        label: str,
-        max_line: int,
-    ) -> None:
-        self._ssh = ssh
-        self._process = process
-        self._label = label
+    def __init__(self, max_line: int) -> None:
         self._max_line = max_line
         self._err = b""
-        self._errors = asyncio.ensure_future(self._read_errors())
         self.skipped = 0
         """Lines left out because they were longer than the limit."""
 
@@ -72,83 +58,48 @@ class Stream:
             if len(held) > self._max_line:
                 held, skipping = b"", True
 
-    async def write(self, data: bytes) -> None:
-        try:
-            self._process.stdin.write(data)
-            await self._process.stdin.drain()
-        except (OSError, asyncssh.Error) as error:
-            raise Unreachable("lost", f"the command on {self._label} takes no more input: {error}.") from None
-
-    @property
-    def rc(self) -> int | None:
-        return self._process.returncode
-
     @property
     def said(self) -> str:
         """The last line on standard error so far."""
-        lines = self._err.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        return last_line(self._err)
 
+    @property
+    @abc.abstractmethod
+    def rc(self) -> int | None:
+        """The exit status once the command has ended."""
+
+    @abc.abstractmethod
+    async def write(self, data: bytes) -> None:
+        """Give the command more input. Raises ``Unreachable('lost')``."""
+
+    @abc.abstractmethod
     async def close(self, wait_s: float = 2.0) -> None:
         """Say end of file, wait a little for the command to end, then close the channel. Never raises."""
-        with contextlib.suppress(OSError, asyncssh.Error):
-            self._process.stdin.write_eof()
-        try:
-            async with asyncio.timeout(wait_s):
-                await self._process.wait_closed()
-        except TimeoutError:
-            self._process.close()
-        except (OSError, asyncssh.Error):
-            pass
-        self._errors.cancel()
 
+    @abc.abstractmethod
     async def _read(self) -> bytes:
-        try:
-            chunk = await self._process.stdout.read(_CHUNK)
-        except (OSError, asyncssh.Error) as error:
-            raise Unreachable("lost", f"the link to {self._label} is lost: {error}.") from None
-        if not chunk:
-            await self._ended()
-        return chunk
-
-    async def _ended(self) -> None:
-        # A broken link looks like end of file, but no exit status comes with it.
-        with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
-            async with asyncio.timeout(2):
-                await self._process.wait_closed()
-        if self._process.returncode is None and self._ssh.is_closed():
-            raise Unreachable("lost", f"the link to {self._label} is lost.")
-
-    async def _read_errors(self) -> None:
-        try:
-            while chunk := await self._process.stderr.read(_CHUNK):
-                self._err = (self._err + chunk)[-_STDERR_KEPT:]
-        except (OSError, asyncssh.Error):
-            return
+        """The next bytes of standard output; empty at its end."""
 
 
-class Connection:
+class Connection(abc.ABC):
     """An open connection to one host. Made by ``connect``."""
 
-    def __init__(self, ssh: asyncssh.SSHClientConnection, route: Route) -> None:
-        self._ssh = ssh
-        self._route = route
-
     @property
+    @abc.abstractmethod
     def label(self) -> str:
-        return self._route.label
+        """What messages call the host."""
 
     @property
+    @abc.abstractmethod
     def user(self) -> str:
         """The user that is logged in."""
-        return self._route.user
 
     @property
+    @abc.abstractmethod
     def host_key(self) -> str:
         """Kind and fingerprint of the key by which the host was known."""
-        key = self._ssh.get_server_host_key()
-        return f"{key.get_algorithm()} {key.get_fingerprint()}" if key else "none"
 
+    @abc.abstractmethod
     async def run(
         self,
         argv: Sequence[str],
@@ -161,68 +112,11 @@ class Connection:
         Output past ``max_output`` bytes is read and thrown away. Raises ``Unreachable``: ``command_timeout`` after
         ``timeout`` seconds (the command may still run on the host), ``lost`` when the link breaks.
         """
-        try:
-            async with asyncio.timeout(timeout):
-                process = await self._start(argv)
-                try:
-                    return await _converse(process, stdin, max_output, self.label)
-                finally:
-                    process.close()
-        except TimeoutError:
-            raise Unreachable(
-                "command_timeout",
-                f"{argv[0]} on {self.label} did not end within {timeout:g} s: is the host overloaded?",
-            ) from None
-        except (OSError, asyncssh.Error) as error:
-            raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
 
+    @abc.abstractmethod
     async def stream(self, argv: Sequence[str], max_line: int = 4 << 20) -> Stream:
         """Start a command and leave its input open. Lines longer than ``max_line`` bytes are left out and counted."""
-        try:
-            return Stream(self._ssh, await self._start(argv), self.label, max_line)
-        except (OSError, asyncssh.Error) as error:
-            raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
 
+    @abc.abstractmethod
     async def rtt(self, timeout: float = 10.0) -> float:
-        """Seconds that one round trip takes: a keepalive request, which no server acts on."""
-        begun = time.monotonic()
-        try:
-            async with asyncio.timeout(timeout):
-                # asyncssh has no public call that makes exactly one round trip; a new channel would measure the
-                # host's login shell instead.
-                await self._ssh._make_global_request(b"keepalive@openssh.com")
-            if self._ssh.is_closed():
-                raise Unreachable("lost", f"the link to {self.label} is lost.")
-        except TimeoutError:
-            raise Unreachable("lost", f"{self.label} does not answer any more.") from None
-        except (OSError, asyncssh.Error) as error:
-            raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
-        return time.monotonic() - begun
-
-    async def _start(self, argv: Sequence[str]) -> asyncssh.SSHClientProcess[bytes]:
-        return await self._ssh.create_process(shlex.join(argv), encoding=None, request_pty=False)
-
-
-async def _converse(process: asyncssh.SSHClientProcess[bytes], stdin: bytes, max_output: int, label: str) -> Result:
-    async def feed() -> None:
-        try:
-            process.stdin.write(stdin)
-            process.stdin.write_eof()
-            await process.stdin.drain()
-        except (BrokenPipeError, ConnectionResetError, asyncssh.Error):
-            pass  # It ended without reading all of it; its exit status says why.
-
-    async def read(reader: asyncssh.SSHReader[bytes]) -> tuple[bytes, bool]:
-        parts: list[bytes] = []
-        room, cut = max_output, False
-        while chunk := await reader.read(_CHUNK):
-            cut = cut or len(chunk) > room
-            parts.append(chunk[:room])
-            room = max(0, room - len(chunk))
-        return b"".join(parts), cut
-
-    _, (out, out_cut), (err, err_cut) = await asyncio.gather(feed(), read(process.stdout), read(process.stderr))
-    await process.wait_closed()
-    if process.returncode is None:
-        raise Unreachable("lost", f"the link to {label} was lost while a command ran.")
-    return Result(process.returncode, out, err, out_cut or err_cut)
+        """Seconds that one round trip takes."""

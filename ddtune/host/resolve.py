@@ -10,43 +10,59 @@ import re
 import shutil
 import socket
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from ddtune.host.errors import Unreachable
 from ddtune.host.target import Route, Target
 
-# Set to anything but these, the option would change who is trusted or how the login is done, and asyncssh would not
-# honour it. Refusing is better than quietly trusting more than OpenSSH does.
-_MUST_BE: dict[str, frozenset[str]] = {
-    "revokedhostkeys": frozenset({"none"}),
-    "knownhostscommand": frozenset({"none"}),
-    "pkcs11provider": frozenset({"none"}),
-    "hostbasedauthentication": frozenset({"no"}),
-    "pubkeyauthentication": frozenset({"true", "yes", "unbound", "host-bound"}),
-    "verifyhostkeydns": frozenset({"no", "false"}),
-    "proxyusefdpass": frozenset({"no"}),
-}
+# What asyncssh does as OpenSSH would, each tried in tests, and what changes neither who is trusted nor how the way
+# goes. Any other option that is not at its default goes over the system's own ssh.
+_HONOURED_WORDS = """
+    certificatefile connecttimeout globalknownhostsfile host hostkeyalias hostname identitiesonly identityagent
+    identityfile port proxycommand proxyjump user userknownhostsfile
+"""
+_HONOURED = frozenset(_HONOURED_WORDS.split())
+_WITHOUT_EFFECT_WORDS = """
+    addkeystoagent batchmode canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
+    canonicalizepermittedcnames checkhostip clearallforwardings compression connectionattempts controlmaster controlpath
+    controlpersist dynamicforward enableescapecommandline escapechar exitonforwardfailure fingerprinthash
+    forkafterauthentication forwardagent forwardx11 forwardx11timeout forwardx11trusted gatewayports
+    gssapiauthentication gssapidelegatecredentials gssapikeyexchange gssapikexalgorithms gssapirenewalforcesrekey
+    gssapitrustdns hashknownhosts ignoreunknown ipqos kbdinteractiveauthentication localcommand localforward loglevel
+    logverbose nohostauthenticationforlocalhost numberofpasswordprompts obscurekeystroketiming passwordauthentication
+    permitlocalcommand permitremoteopen rekeylimit remotecommand remoteforward requesttty sendenv serveralivecountmax
+    serveraliveinterval sessiontype stdinnull streamlocalbindmask streamlocalbindunlink stricthostkeychecking
+    syslogfacility tag tcpkeepalive tunnel tunneldevice updatehostkeys visualhostkey warnweakcrypto xauthlocation
+"""
+_WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT_WORDS.split())
 
+_DEFAULTS: dict[str, str] = {}
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
 
 async def resolve(target: Target) -> Route:
     """The route to ``target``.
 
-    Raises ``Unreachable`` with ``unsupported_option``, ``no_host_keys`` or ``bad_name`` and a sentence.
+    Raises ``Unreachable`` with ``no_host_keys`` or ``bad_name`` and a sentence.
     """
     if target.complete:
         return _own(target)
     ssh = shutil.which("ssh")
     if ssh is None:
         return _own(target)
-    argv = [ssh, "-G"]
-    argv += ["-p", str(target.port)] if target.port else []
-    argv += ["-l", target.user] if target.user else []
+    asked = [*(["-p", str(target.port)] if target.port else []), *(["-l", target.user] if target.user else [])]
+    said = await _ssh_g(target, ssh, *asked, "--", target.host)
+    if ssh not in _DEFAULTS:
+        _DEFAULTS[ssh] = await _ssh_g(target, ssh, "-F", "none", "--", "localhost")
+    return route_of(target, said, _DEFAULTS[ssh])
+
+
+async def _ssh_g(target: Target, ssh: str, *arguments: str) -> str:
     process = await asyncio.create_subprocess_exec(
-        *argv,
-        "--",
-        target.host,
+        ssh,
+        "-G",
+        *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -57,23 +73,15 @@ async def resolve(target: Target) -> Route:
         raise Unreachable(
             "bad_name", f"ssh cannot read its configuration for {target.label}: {said[-1] if said else ''}"
         )
-    return route_of(target, out.decode(errors="replace"))
+    return out.decode(errors="replace")
 
 
-def route_of(target: Target, ssh_g: str) -> Route:
-    """The route that the answer of ``ssh -G`` describes. Pure but for the home folder and environment it expands."""
-    options: dict[str, list[str]] = defaultdict(list)
-    for line in ssh_g.splitlines():
-        key, _, value = line.partition(" ")
-        options[key.lower()].append(value.strip())
-    for key, allowed in _MUST_BE.items():
-        refused = [value for value in options.get(key, []) if value.lower() not in allowed]
-        if refused:
-            raise Unreachable(
-                "unsupported_option",
-                f"ssh's configuration sets {key} to {refused[0]} for {target.label}, which ddtune cannot honour yet;"
-                " remove it for this host.",
-            )
+def route_of(target: Target, ssh_g: str, defaults: str = "") -> Route:
+    """The route that the answer of ``ssh -G`` describes; ``defaults`` is its answer without any configuration.
+
+    Pure but for the home folder and environment that it expands.
+    """
+    options = _options(ssh_g)
 
     def one(key: str) -> str | None:
         value = options[key][0] if options.get(key) else ""
@@ -106,7 +114,28 @@ def route_of(target: Target, ssh_g: str) -> Route:
         login_timeout_s=target.login_timeout_s,
         jumps=tuple(jumps.split(",")) if jumps else (),
         proxy_command=names.expand(command) if (command := one("proxycommand")) else None,
+        alias=target.host,
+        system=beyond(options, _options(defaults)),
         label=target.label,
+    )
+
+
+def _options(ssh_g: str) -> dict[str, list[str]]:
+    options: dict[str, list[str]] = defaultdict(list)
+    for line in ssh_g.splitlines():
+        key, _, value = line.partition(" ")
+        options[key.lower()].append(value.strip())
+    return options
+
+
+def beyond(options: Mapping[str, list[str]], defaults: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """The options that are not at OpenSSH's own default and that asyncssh would not honour."""
+    known = _HONOURED | _WITHOUT_EFFECT
+    off = ("", "none")
+    return tuple(
+        key
+        for key, values in sorted(options.items())
+        if key not in known and values != defaults.get(key) and (key in defaults or values[0].lower() not in off)
     )
 
 

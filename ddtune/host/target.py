@@ -70,7 +70,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Route:
-    """A resolved way to a host: explicit values only, nothing left for a configuration file to add."""
+    """A resolved way to a host: explicit values only, nothing left for a configuration file to add.
+
+    ``system`` names options of OpenSSH's configuration that only its own client honours, as ``alias`` is known to it.
+    """
 
     host: str
     port: int
@@ -85,4 +88,6 @@ class Route:
     login_timeout_s: float = 30.0
     jumps: tuple[str, ...] = ()
     proxy_command: str | None = None
+    alias: str = ""
+    system: tuple[str, ...] = ()
     label: str = field(default="", compare=False)

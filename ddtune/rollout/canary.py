@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ddtune.gate import detectors, prompts, runner, verbatim
 from ddtune.gate.baseline import Baseline
-from ddtune.gate.model import Verdict
+from ddtune.gate.model import Answer, Request, Verdict
 from ddtune.gate.sending import EngineGone, lost
 from ddtune.live.snapshot import Snapshot
 from ddtune.profiles.model import GateSizes
@@ -29,14 +29,16 @@ class Canary:
         self._release: str | None = None
         self._measure: Baseline | None = None
         self._number = 0
+        self._silent = False
 
     async def look(self, release: str | None, sizes: GateSizes, speculative: bool) -> Sight:
         """One canary. Raises the link's and the helper's errors."""
         began = time.time()
         try:
             if self._measure is None or release != self._release:
+                self._silent = False
                 measure = await runner.baseline(
-                    self._judge.send,
+                    self._send,
                     sizes,
                     nonce=self._nonce,
                     speculative=speculative,
@@ -45,15 +47,17 @@ class Canary:
                     limit_s=min(MEASURE_S, 8 * self._limit_s),
                 )
                 if measure.problems:
-                    return Sight(began, self._unanswered(measure, began), f"{measure.problems[0]}.")
+                    cause = hang_or_load(self._snapshot(), began) if self._silent else "wrong_output"
+                    return Sight(began, cause, f"{measure.problems[0]}.")
                 self._measure, self._release = measure, release
             return await self._probe(self._measure, sizes, began)
         except EngineGone as error:
             return Sight(began, "engine_dead", f"the engine drops connections: {error}.")
 
-    def _unanswered(self, measure: Baseline, began: float) -> str:
-        silent = any(answer.error_kind in ("timeout", "cut", "not_sent") for answer in measure.answers.values())
-        return hang_or_load(self._snapshot(), began) if silent else "wrong_output"
+    async def _send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
+        answers = await self._judge.send(requests, concurrency, deadline_s)
+        self._silent = self._silent or any(one.error_kind in ("timeout", "cut", "not_sent") for one in answers)
+        return answers
 
     async def _probe(self, measure: Baseline, sizes: GateSizes, began: float) -> Sight:
         self._number += 1

@@ -247,7 +247,7 @@ class Transaction:
     async def _judge_trial(self) -> None:
         await self._gate("quick")
         if self._prepared.plan.traffic == "held":
-            self._took(await self._link.call("lift", op=op))
+            self._took(await self._link.call("lift", op=self._prepared.op))
         await self._gate("full")
         self._took(await self._link.call("soak", op=self._prepared.op))
         await self._gate("soak")

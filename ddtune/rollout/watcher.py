@@ -19,10 +19,10 @@ from ddtune.rollout.errors import Refused
 from ddtune.rollout.judge import Judge
 from ddtune.rollout.model import Outcome
 from ddtune.rollout.notify import Notifier
+from ddtune.rollout.owner import owner
 from ddtune.rollout.session import Session
 from ddtune.rollout.sights import Sight
 from ddtune.rollout.timing import Stopwatch
-from ddtune.rollout.transaction import owner
 
 LOOK_S = 0.5
 AGAIN_S = 5.0
@@ -51,7 +51,8 @@ class Watcher:
         self._notifier = notifier
         self._say = say
         self._every_s = every_s
-        self._acts = acts
+        # Where nothing may be changed, nothing is written either: no sign of life, no way back.
+        self._acts = acts and not config.read_only
         self._sights: list[Sight] = []
         self._acted_at: float | None = None
         self._owner = owner()
@@ -91,7 +92,7 @@ class Watcher:
                 beating.cancel()
             raise AssertionError("the loop ends only by an error")
         finally:
-            if not once:
+            if not once and not self._config.read_only:
                 with contextlib.suppress(Unreachable, HelperRefused, HelperFailed, TimeoutError):
                     beat = session.link.once("watching", owner=self._owner, every_s=self._every_s, over=True)
                     await asyncio.wait_for(beat, 5.0)
@@ -118,7 +119,7 @@ class Watcher:
 
     async def _keep_alive(self, session: Session) -> None:
         """Signs of life on the host, so that any status, from any machine, knows of a watch that died."""
-        while True:
+        while not self._config.read_only:
             with contextlib.suppress(Unreachable, HelperRefused, HelperFailed):
                 await session.link.once("watching", owner=self._owner, every_s=self._every_s)
             await asyncio.sleep(BEAT_S)
