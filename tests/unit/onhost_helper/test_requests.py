@@ -15,7 +15,7 @@ from tests.unit.onhost_helper.host import UNIT, Host
 
 SHA = "0" * 64
 OP = "20261129185959-abc"
-ANSWERS_FOR_ANY = {"hello", "adopt", "can_adopt", "unadopt", "state", "inspect", "probe_build", "load"}
+ANSWERS_FOR_ANY = {"canary", "hello", "adopt", "can_adopt", "unadopt", "state", "inspect", "probe_build", "load"}
 
 
 def hostile() -> dict[str, bytes]:
@@ -190,7 +190,6 @@ def test_verbs_need_an_adopted_service(installed: Host, verb: str) -> None:
         "settle": {"op": OP, "ok": True},
         "base": {},
         "can_hold": {},
-        "canary": {"budgets": [8], "batches": [1], "least_free_mib": 0, "limit_s": 1},
         "golden": {"key": {"build": "x"}},
         "put_golden": {"key": {"build": "x"}, "golden": {}, "text": "x"},
         "abort": {},
