@@ -59,4 +59,4 @@ $(VENV)/.packages: tests/setup/packages | $(BIN)/python
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path ./.engine -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
