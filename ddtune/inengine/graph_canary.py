@@ -34,6 +34,7 @@ PLACES = (
     "sglang.srt.layers.attention.triton_ops.extend_attention",
 )
 OWN = "sglang.ddtune_canary"
+DRIVER = "/dev/nvidiactl"
 REPLAYS = 4
 PREFIX_MIN, PREFIX_MAX = 200, 1000
 CPU_PREFIX_MIN, CPU_PREFIX_MAX = 20, 60
@@ -112,6 +113,14 @@ def _gpu(nvml: Any, handle: Any) -> dict[str, Any]:
     )
     texts = [one.decode() if isinstance(one, bytes) else str(one) for one in (uuid, name)]
     return {"uuid": texts[0], "name": texts[1], "free_mib": memory.free // MIB, "total_mib": memory.total // MIB}
+
+
+def _torchs_gpu(torch: Any) -> dict[str, Any]:
+    """The first GPU by torch, where NVML is not there: asking takes a CUDA context, half a gigabyte."""
+    free, total = torch.cuda.mem_get_info()
+    found = torch.cuda.get_device_properties(0)
+    uuid = str(getattr(found, "uuid", "")) or None
+    return {"uuid": uuid, "name": found.name, "free_mib": free // MIB, "total_mib": total // MIB}
 
 
 def find_kernel() -> tuple[str, Callable[..., None]] | None:
@@ -258,7 +267,12 @@ def lines(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             return
     import torch
 
-    device = "cuda" if gpu is not None and torch.cuda.is_available() else "cpu"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if gpu is None and device == "cuda":
+        gpu = _torchs_gpu(torch)
+        yield {"t": "gpu", **gpu}
+        if gpu["free_mib"] < request["least_free_mib"]:
+            return
     found = find_kernel()
     yield {"t": "place", "kernel": found and found[0], "device": device, "torch": torch.__version__}
     if found is None:
@@ -295,10 +309,10 @@ def main() -> None:
     os.dup2(2, 1)
     gpu = choose_gpu()
     # Before the engine is imported, which reads both.
-    if gpu is None:
-        os.environ["TRITON_INTERPRET"] = "1"
-    else:
+    if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu["uuid"]
+    elif not os.path.exists(DRIVER):
+        os.environ["TRITON_INTERPRET"] = "1"
     source: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = lines
     with contextlib.suppress(ImportError):
         source = importlib.import_module(OWN).lines
