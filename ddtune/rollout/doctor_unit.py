@@ -63,7 +63,12 @@ def _unit(seen: Seen, units: list[str]) -> Symptom:
 def _kind(seen: Seen) -> Symptom:
     service = seen.service
     if service.get("unsupported"):
-        return bad("kind", str(service["unsupported"]), "it can be watched, not adopted", "see the reason")
+        return bad(
+            "kind",
+            str(service["unsupported"]),
+            "it can be watched, not adopted",
+            f"sudo systemctl edit --full {seen.unit}",
+        )
     if _adopted(seen):
         return good("kind", "its starts go through ddtune's launcher")
     if not service.get("argv"):
@@ -90,7 +95,8 @@ def _files(seen: Seen) -> Iterator[Symptom]:
     later = names[names.index(OURS) + 1 :] if OURS in names else [name for name in names if name > OURS]
     if later:
         cost = f"{', '.join(later)} is read after ddtune's drop-in: a command in it would win, and adopt would refuse"
-        yield note("drop-ins", shown, cost, "give it a name that sorts before zz-ddtune")
+        path = next(path for path in paths if path.endswith(f"/{later[0]}"))
+        yield note("drop-ins", shown, cost, f"sudo mv {path} {path.rpartition('/')[0]}/90-{later[0]}")
     else:
         yield good("drop-ins", shown)
     if seen.props.get("NeedDaemonReload") == "yes":
@@ -101,7 +107,8 @@ def _files(seen: Seen) -> Iterator[Symptom]:
             "systemctl daemon-reload",
         )
     for text in seen.service.get("command_remarks") or ():
-        yield note("arguments", str(text), "the engine may run without what the unit seems to say", "edit the unit")
+        cost = "the engine may run without what the unit seems to say"
+        yield note("arguments", str(text), cost, f"sudo systemctl edit --full {seen.unit}")
     for path, optional in seen.service.get("environment_files") or ():
         unreadable = str(seen.service.get("environment_unreadable") or "")
         if path in unreadable:
@@ -117,14 +124,17 @@ def _settings(seen: Seen) -> Iterator[Symptom]:
             "kill mode",
             f"KillMode={props['KillMode']}",
             "ranks may outlive a stop and keep the GPUs' memory",
-            "adopt sets KillMode=mixed",
+            f"ddtune adopt {seen.host} sets KillMode=mixed",
         )
     else:
         yield good("kill mode", f"KillMode={props.get('KillMode')}")
     restart = props.get("Restart")
     if restart == "no":
         yield note(
-            "restart", "Restart=no", "a crash with no switch under way leaves the service down", "Restart=on-failure"
+            "restart",
+            "Restart=no",
+            "a crash with no switch under way leaves the service down",
+            f"sudo systemctl edit {seen.unit}: Restart=on-failure under [Service]",
         )
     else:
         yield good("restart", f"Restart={restart}")
@@ -134,7 +144,7 @@ def _settings(seen: Seen) -> Iterator[Symptom]:
             "output",
             f"StandardOutput={seen.service['output']}: what the engine says does not go to the journal",
             "no log, no start phase and no incident; a fatal line brings nobody back before the process has ended",
-            "StandardOutput=journal",
+            f"sudo systemctl edit {seen.unit}: StandardOutput=journal under [Service]",
         )
 
 
@@ -185,7 +195,9 @@ def _metrics(seen: Seen) -> Symptom:
     if said in (401, 403):
         return bad("metrics", "the API asks for a key", cost, f"set api_key_file for {seen.host}")
     if said in (200, 404):
-        return bad("metrics", "off", cost, "add --enable-metrics to the engine's command line")
+        return bad(
+            "metrics", "off", cost, f"sudo systemctl edit --full {seen.unit}: add --enable-metrics to the command"
+        )
     return bad("metrics", str(said), cost, "is the engine still starting?")
 
 
