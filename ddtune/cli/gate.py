@@ -8,6 +8,13 @@ import click
 
 from ddtune.cli import report
 from ddtune.cli.hosts import reached
+from ddtune.gate.model import GateEvent, Verdict
+
+
+def _told(event: GateEvent) -> None:
+    """Where the gate stands, for who waits: a line on standard error as a check begins."""
+    if not event.asked and event.result is None:
+        click.echo(f"{event.stage} {event.number} of {event.of}: {event.check}", err=True)
 
 
 @click.command()
@@ -19,7 +26,6 @@ def gate(host: str, quick: bool, as_json: bool) -> None:
 
     Sends requests to the service, changes nothing. Exit 9 when a check failed, 10 when one was inconclusive.
     """
-    from ddtune.gate.model import Verdict
     from ddtune.gate.sending import EngineGone
     from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
     from ddtune.rollout.errors import Refused
@@ -29,7 +35,7 @@ def gate(host: str, quick: bool, as_json: bool) -> None:
 
     with reached(host, as_json=as_json) as config:
         try:
-            done = asyncio.run(judge_running(config, full=not quick))
+            done = asyncio.run(judge_running(config, full=not quick, on_event=_told))
         except Ambiguous as error:
             report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=host)
         except EngineGone as error:
@@ -52,7 +58,9 @@ def gate(host: str, quick: bool, as_json: bool) -> None:
         )
     else:
         for check in done.checks.values():
+            spent = f"{check.tokens} of {check.budget} tokens" if check.budget else f"{check.tokens} tokens"
             click.echo(f"{check.verdict.value:12}  {check.name:16} {report.clean(check.reason)}")
+            click.echo(f"{'':31}{spent}, {check.seconds:.1f} s")
         for name, why in done.not_planned.items():
             click.echo(f"{'not planned':12}  {name:16} {why}")
     if Verdict.FAIL in verdicts:

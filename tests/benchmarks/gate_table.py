@@ -12,6 +12,7 @@ import json
 import secrets
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 PAGE, BUILD = ROOT / "docs" / "gate.md", ROOT / "build"
 STABLE = "near_ties:0.05"
 STRENGTHS = (1.0, 0.5, 0.25)
+# The default gate with a short soak: a thousand of them are to end on the day on which they begin.
+ALIKE = replace(PRODUCTION, concurrency=(1, 2, 8, 32), soak_s=60, soak_requests=40)
 FAULTS = {
     "doubled": "doubled words, healthy acceptance",
     "garbage_low": "garbage while at most 4 requests run",
@@ -79,19 +82,21 @@ def without_speculation(seed: int) -> Reference:
     return in_virtual_time(go())
 
 
-def alike(seed: int, count: int) -> dict[str, Any]:
-    """Gates of a healthy engine against itself: every other one is held to a kept reference with gaps."""
+def alike(seed: int, count: int, minutes: float) -> dict[str, Any]:
+    """Gates of a healthy engine against itself, as many as fit; every other one is held to a kept reference."""
     verdicts: Counter[str] = Counter()
-    reference = None
+    reference, end = None, time.monotonic() + 60 * minutes
     for number in range(count):
+        if time.monotonic() > end:
+            break
         if number % 50 == 0:
             reference = without_speculation(seed + number)
         kept = reference if number % 2 else None
-        one = judged(STABLE, seed=seed + 7 * number, stable=STABLE, reference=kept)
+        one = judged(STABLE, seed=seed + 7 * number, stable=STABLE, reference=kept, sizes=ALIKE)
         verdicts[one.caught or "passed"] += 1
         if one.failed is not None or number % 50 == 49:
             print(number + 1, dict(verdicts), one.failed, flush=True)
-    return {"seed": seed, "count": count, "verdicts": dict(verdicts)}
+    return {"seed": seed, "count": verdicts.total(), "verdicts": dict(verdicts)}
 
 
 def rendered(table: dict[str, Any], same: dict[str, Any]) -> str:
@@ -113,8 +118,8 @@ def rendered(table: dict[str, Any], same: dict[str, Any]) -> str:
     failed = same["count"] - passed - unsure
     lines += [
         "",
-        f"A/A: {same['count']:,} whole gates of a healthy engine whose near-ties flip, against itself (seed "
-        f"{same['seed']}, {same['date']}): {failed} failures, {unsure} inconclusive, {passed:,} passed.",
+        f"A/A: {same['count']:,} gates with a soak of 40 requests, of a healthy engine whose near-ties flip, against "
+        f"itself (seed {same['seed']}, {same['date']}): {failed} failures, {unsure} inconclusive, {passed:,} passed.",
     ]
     return "\n".join(lines)
 
@@ -130,12 +135,16 @@ def main() -> None:
     parser.add_argument("--only", choices=["faults", "alike"])
     parser.add_argument("--seeds", type=int, nargs="*")
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=120.0, help="for the gates of a sound engine")
     asked = parser.parse_args()
     seeds = asked.seeds or [secrets.randbelow(10**6) for _ in range(3)]
     print(f"seeds {seeds}", flush=True)
     BUILD.mkdir(exist_ok=True)
     day = time.strftime("%Y-%m-%d")
-    for name, work in (("faults", lambda: faults(seeds)), ("alike", lambda: alike(seeds[0], asked.count))):
+    for name, work in (
+        ("faults", lambda: faults(seeds)),
+        ("alike", lambda: alike(seeds[0], asked.count, asked.minutes)),
+    ):
         if asked.only in (None, name):
             (BUILD / f"gate-{name}.json").write_text(json.dumps({**work(), "date": day}, indent=1))
     kept = [BUILD / f"gate-{name}.json" for name in ("faults", "alike")]
