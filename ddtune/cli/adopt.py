@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 @click.option(
     "--print-installer", is_flag=True, help="Print the script that root runs where this login may not install."
 )
+@click.option("--viewer", metavar="LOGIN", help="With --print-installer: a login that may look and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def adopt(host: str, force: bool, drill: str, upgrade: bool, print_installer: bool, as_json: bool) -> None:
+def adopt(
+    host: str, force: bool, drill: str, upgrade: bool, print_installer: bool, viewer: str | None, as_json: bool
+) -> None:
     """Put HOST's service under ddtune. Restarts nothing; safe to repeat.
 
     Installs the on-host programs, judges the running service in place, and makes what runs the stable release. The
@@ -42,7 +45,7 @@ def adopt(host: str, force: bool, drill: str, upgrade: bool, print_installer: bo
     """
     with reached(host, as_json=as_json) as config, errors(host, as_json=as_json):
         if print_installer:
-            _print_installer(config, as_json=as_json)
+            _print_installer(config, viewer, as_json=as_json)
             return
         from ddtune.rollout.adopt import adopt as adopt_host
 
@@ -93,7 +96,7 @@ def _show_difference(detail: dict[str, Any]) -> None:
             click.echo(f"{words}: {report.clean(str(detail[name]))}", err=True)
 
 
-def _print_installer(config: HostConfig, *, as_json: bool) -> None:
+def _print_installer(config: HostConfig, viewer: str | None, *, as_json: bool) -> None:
     from ddtune.host.connect import connect
     from ddtune.live.target import target_of
     from ddtune.rollout.install import constants
@@ -103,7 +106,7 @@ def _print_installer(config: HostConfig, *, as_json: bool) -> None:
         async with connect(target_of(config)) as conn:
             return conn.user
 
-    text = script(config.name, asyncio.run(login()), constants(config))
+    text = script(config.name, asyncio.run(login()), constants(config), viewer)
     if as_json:
         report.print_json({"proto": 1, "host": config.name, "simulated": config.simulated, "installer": text})
     else:

@@ -13,6 +13,8 @@ from ddtune.host.errors import HelperFailed, HelperRefused
 
 PROTO = 1
 _HELPER = "/usr/local/libexec/ddtune-host"
+# What follows the helper's name for logins that may only look.
+_VIEWER = "-ro"
 _ENTRY = "ddtune.onhost.main"
 
 
@@ -41,8 +43,21 @@ class Helper:
         Raises ``HelperRefused`` (it said no, and why), ``HelperFailed`` (no usable answer) or ``Unreachable``.
         """
         request = _request(verb, unit, fields)
-        result = await self._conn.run(self._as_root([self._path]), request, timeout)
-        return _answer(result, self._conn.label)
+        try:
+            return await self._ask(self._path, request, timeout)
+        except HelperFailed as error:
+            if error.cause != "read_only" or not self._sudo or self._path.endswith(_VIEWER):
+                raise
+            viewer = f"{self._path}{_VIEWER}"
+            try:
+                answer = await self._ask(viewer, request, timeout)
+            except HelperFailed:
+                raise error from None
+            self._path = viewer
+            return answer
+
+    async def _ask(self, path: str, request: bytes, timeout: float) -> dict[str, Any]:
+        return _answer(await self._conn.run(self._as_root([path]), request, timeout), self._conn.label)
 
     async def call_uninstalled(
         self, verb: str, unit: str | None = None, timeout: float = 60.0, **fields: Any

@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Optional
 
 from . import schema, store
@@ -62,6 +62,8 @@ VERBS = {
     "put_golden": ("verbs_golden", "PUT_GOLDEN", "put_golden"),
     "keep": ("kept", "KEEP", "keep"),
 }
+READING = frozenset(("hello", "state", "release", "base", "inspect", "can_hold", "probe_build", "evidence", "golden"))
+"""What a viewer's helper answers: it changes nothing, sends the service nothing and keeps nothing."""
 WITHOUT_UNIT = ("hello",)
 
 _OS_CAUSES = {
@@ -76,6 +78,12 @@ _OS_CAUSES = {
 def main() -> int:
     """Answers the request on standard input; 0 whenever an answer was given."""
     say(answer(read_request(0)))
+    return 0
+
+
+def main_viewer() -> int:
+    """The same for a login that may only look."""
+    say(answer(read_request(0), READING))
     return 0
 
 
@@ -109,9 +117,9 @@ def say(said: Mapping[str, Any]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def answer(raw: bytes) -> Answer:
-    """The whole answer to a request; never raises."""
-    return guarded(lambda: {"ok": True, **_answer(_object(raw))})
+def answer(raw: bytes, allowed: Container[str] = VERBS) -> Answer:
+    """The whole answer to a request of one of the verbs ``allowed``; never raises."""
+    return guarded(lambda: {"ok": True, **_answer(_object(raw), allowed)})
 
 
 def guarded(act: Callable[[], Answer]) -> Answer:
@@ -139,13 +147,15 @@ def guarded(act: Callable[[], Answer]) -> Answer:
         return _refused("unknown", f"the helper has a bug: {type(error).__name__} at {where}")
 
 
-def _answer(request: dict[str, Any]) -> Answer:
+def _answer(request: dict[str, Any], allowed: Container[str]) -> Answer:
     proto = request.get("proto")
     if proto != PROTO:
         raise RefusalError("read_only", f"this host speaks protocol {PROTO}, the request {proto!r:.40}")
     verb = request.get("verb")
     if not isinstance(verb, str) or verb not in VERBS:
         raise schema.BadRequestError(f"there is no verb {verb!r:.60}")
+    if verb not in allowed or (allowed is READING and request.get("keep")):
+        raise RefusalError("read_only", f"this login may only look at this host: {verb} is for those who may change it")
     unit: Optional[str] = None
     if verb not in WITHOUT_UNIT:
         try:

@@ -16,6 +16,7 @@ _VERBS = {
     "ended-service": ("ended_service", "main", 1),
     "guard": ("guard", "main", 2),
     "helper": ("helper", "main", 0),
+    "viewer": ("helper", "main_viewer", 0),
     "rollback": ("rollback", "main", 0),
     "install": ("helper", "main_install", 0),
     "load": ("load", "main", 0),

@@ -211,6 +211,11 @@ class Paths(NamedTuple):
         return f"{self.root}/usr/local/libexec/ddtune-host"
 
     @property
+    def viewer(self) -> str:
+        """The helper for logins that may only look."""
+        return f"{self.helper}-ro"
+
+    @property
     def rollback(self) -> str:
         return f"{self.root}/usr/local/sbin/ddtune-rollback"
 

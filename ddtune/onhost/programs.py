@@ -13,7 +13,7 @@ import shlex
 import stat
 import subprocess
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -36,10 +36,12 @@ INSTALL = schema.record(
     }
 )
 
+_USER = schema.pattern(re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,60}"), "a user's name")
 FIELDS: schema.Fields = {
     "pyz_b64": schema.word(8 * 1024 * 1024),
     "install": INSTALL,
-    "sudo_user": schema.maybe(schema.pattern(re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,60}"), "a user's name")),
+    "sudo_user": schema.maybe(_USER),
+    "viewer": schema.maybe(_USER),
 }
 
 _SUDOERS_HEAD = (
@@ -65,8 +67,9 @@ def install(request: dict[str, Any]) -> Answer:
         if found and busy(from_json(found)):
             raise RefusalError("busy", f"a transaction of {unit} is running: the programs are not changed under it")
     files = _files(paths, target, pyz)
-    if wanted["sudo_user"]:
-        files[paths.sudoers] = (_sudoers(paths, wanted["sudo_user"]), 0o440)
+    allowed = {wanted["sudo_user"]: paths.helper, wanted["viewer"]: paths.viewer}
+    if any(allowed):
+        files[paths.sudoers] = (_sudoers(paths, {user: path for user, path in allowed.items() if user}), 0o440)
     _remember_folders(paths, files)
     for path, (data, mode) in files.items():
         make_dirs(os.path.dirname(path))
@@ -87,7 +90,7 @@ def uninstall(host: Host, keep_helper: bool) -> list[str]:
     paths, removed = host.paths, []
     made = _made(paths)
     kept = {paths.helper, paths.sudoers} if keep_helper else set()
-    early = (paths.ended_service, paths.rollback, paths.sudoers, paths.helper)
+    early = (paths.ended_service, paths.rollback, paths.sudoers, paths.viewer, paths.helper)
     removed += _remove(path for path in early if path not in kept and _is_ours(paths, path))
     _reload(host)
     # What was made is known only while the list of it is there.
@@ -129,14 +132,14 @@ def _is_ours(paths: Paths, path: str) -> bool:
     return False
 
 
-def _sudoers(paths: Paths, user: str) -> bytes:
-    """The file that lets ``user``, and whom it let before, ask the helper. Raises ``RefusalError``."""
+def _sudoers(paths: Paths, allowed: Mapping[str, str]) -> bytes:
+    """The file that lets the users ``allowed``, and whom it let before, ask their helpers. Raises ``RefusalError``."""
     lines: list[str] = []
     with contextlib.suppress(OSError, ValueError), open(paths.sudoers, encoding="utf-8") as file:
         lines = [line for line in file.read().splitlines() if line and not line.startswith("#")]
     if os.path.lexists(paths.sudoers) and not _is_ours(paths, paths.sudoers):
         raise RefusalError("unknown", f"{paths.sudoers} is not ddtune's: move it away first")
-    lines = sorted({*lines, f'{user} ALL=(root) NOPASSWD: {paths.helper} ""'})
+    lines = sorted({*lines, *(f'{user} ALL=(root) NOPASSWD: {path} ""' for user, path in allowed.items())})
     return (_SUDOERS_HEAD + "\n".join(lines) + "\n").encode()
 
 
@@ -162,9 +165,12 @@ def _remember_folders(paths: Paths, files: Iterable[str]) -> None:
 
 
 def problems(paths: Paths) -> list[str]:
-    """Sentences about programs that are missing or that others than their owner could change."""
-    found = []
-    for path in (paths.pyz, paths.install, paths.helper, paths.rollback, paths.ended_service):
+    """Sentences about programs that are missing or that others than their owner could change.
+
+    What they keep counts as well: whoever writes there names what is stable.
+    """
+    found = [*_sudoers_problems(paths), *(text for path in _kept(paths) for text in _weak(path))]
+    for path in (paths.pyz, paths.install, paths.helper, paths.viewer, paths.rollback, paths.ended_service):
         if not os.path.lexists(path):
             found.append(f"{path} is missing: adopt the host again")
             continue
@@ -172,6 +178,32 @@ def problems(paths: Paths) -> list[str]:
             found += _weak(path)
             path = os.path.dirname(path)
     return sorted(set(found))
+
+
+def _kept(paths: Paths) -> list[str]:
+    """The folders of what is kept, on disk and in memory, that are there."""
+    folders = [paths.state, paths.run]
+    for folder in (paths.state, paths.run):
+        with contextlib.suppress(OSError):
+            folders += [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def _sudoers_problems(paths: Paths) -> list[str]:
+    """What the sudoers file allows beyond the helpers, and who could change it."""
+    if not os.path.lexists(paths.sudoers):
+        return []
+    found = _weak(paths.sudoers)
+    helpers = "|".join(map(re.escape, (paths.helper, paths.viewer)))
+    line = re.compile(rf'[A-Za-z_][A-Za-z0-9_.-]* ALL=\(root\) NOPASSWD: (?:{helpers}) ""')
+    try:
+        with open(paths.sudoers, encoding="utf-8") as file:
+            lines = [one for one in file.read().splitlines() if one and not one.startswith("#")]
+    except (OSError, ValueError):
+        # Only root reads it, and another login's hello is answered by root as well.
+        return found
+    more = [one for one in lines if not line.fullmatch(one)]
+    return [*found, *(f"{paths.sudoers} allows more than the helper: {one!r:.200}" for one in more)]
 
 
 def sha256(paths: Paths) -> str | None:
@@ -189,7 +221,8 @@ def _files(paths: Paths, target: Install, pyz: bytes) -> dict[str, tuple[bytes, 
     return {
         paths.pyz: (pyz, 0o644),
         paths.install: (json.dumps(constants, sort_keys=True, indent=1).encode() + b"\n", 0o644),
-        paths.helper: (_helper(paths, run).encode(), 0o755),
+        paths.helper: (_helper(paths, f"{run} helper").encode(), 0o755),
+        paths.viewer: (_helper(paths, f"{run} viewer").encode(), 0o755),
         paths.rollback: (f"#!/bin/sh\n{run} rollback\n".encode(), 0o755),
         paths.ended_service: (drop_in.render_ended(target).encode(), 0o644),
     }
@@ -212,7 +245,7 @@ def _helper(paths: Paths, run: str) -> str:
         f"  echo {shlex.quote(json.dumps(gone))}\n"
         "  exit 0\n"
         "fi\n"
-        f"{run} helper\n"
+        f"{run}\n"
     )
 
 
@@ -250,7 +283,10 @@ def make_dirs(path: str) -> None:
 
 
 def _weak(path: str) -> list[str]:
-    status = os.stat(path)
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode) and path != "/":
+        target = os.path.realpath(path)
+        return _weak(target) if os.path.exists(target) else [f"{path} points nowhere: adopt the host again"]
     if status.st_uid not in (0, os.geteuid()):
         return [f"{path} belongs to user {status.st_uid}, who could change what runs as root"]
     sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX

@@ -17,7 +17,8 @@ MAX_TEXT = 64 * 1024
 Check = Callable[[Any], Any]
 Fields = Mapping[str, Check]
 
-_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,240}\.service")
+# None that systemctl would read as an option.
+_UNIT = re.compile(r"(?![-.])[A-Za-z0-9:_.@\\-]{1,240}\.service")
 _OP = re.compile(r"[0-9]{4,32}-[a-z0-9-]{1,40}")
 _SHA = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_.:@+-]{1,120}")

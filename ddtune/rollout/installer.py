@@ -42,14 +42,19 @@ print("Installed:", *sorted(answer["files"]), sep="\\n  ")
 """
 
 
-def script(host: str, user: str, install: dict[str, Any]) -> str:
-    """The installer for ``user`` of ``host``; ``install`` are the constants of ``install_request``. Raises Refused."""
-    if not _USER.fullmatch(user):
-        raise Refused("unknown", f"the login {user!r} cannot be written into a sudoers file: use another one.")
+def script(host: str, user: str, install: dict[str, Any], viewer: str | None = None) -> str:
+    """The installer for ``user`` of ``host``; ``install`` are the constants of ``install_request``. Raises Refused.
+
+    ``viewer`` is a login that may look through a helper of its own, and change nothing.
+    """
+    for name in (user, viewer):
+        if name is not None and not _USER.fullmatch(name):
+            raise Refused("unknown", f"the login {name!r} cannot be written into a sudoers file: use another one.")
     root = install["root"]
     paths = [
         f"{root}/usr/local/lib/ddtune/{install['proto']}/",
         f"{root}/usr/local/libexec/ddtune-host",
+        f"{root}/usr/local/libexec/ddtune-host-ro",
         f"{root}/usr/local/sbin/ddtune-rollback",
         f"{root}/etc/systemd/system/ddtune-ended@.service",
         f"{root}/etc/sudoers.d/ddtune",
@@ -60,10 +65,14 @@ def script(host: str, user: str, install: dict[str, Any]) -> str:
 #   sudo sh THIS-FILE
 # It starts and stops no service and changes no unit. It writes:
 """ + "".join(f"#   {path}\n" for path in paths)
+    also = ""
+    if viewer is not None:
+        also = f"# and one lets {viewer} look, through a helper that has no verb that changes anything:\n"
+        also += f'#   {viewer} ALL=(root) NOPASSWD: {root}/usr/local/libexec/ddtune-host-ro ""\n'
     head += f"""\
 # The one line in the sudoers file lets {user} run the helper, which takes no arguments, as root:
 #   {user} ALL=(root) NOPASSWD: {root}/usr/local/libexec/ddtune-host ""
-# To take all of it away again: ddtune unadopt {host}, and then the rm that it prints.
+{also}# To take all of it away again: ddtune unadopt {host}, and then the rm that it prints.
 # What follows are the programs as text; their sha256 as one zip is
 #   {bundle.pyz_sha256()}
 set -eu
@@ -73,7 +82,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 put() {{ mkdir -p "$(dirname "$work/src/$1")" && cat >"$work/src/$1"; }}
 """
-    request = json.dumps({"install": install, "sudo_user": user})
+    request = json.dumps({"install": install, "sudo_user": user, "viewer": viewer})
     python = shlex.quote(install["python"])
     tail = f"""
 cat >"$work/build.py" <<'{_END}'
