@@ -128,7 +128,8 @@ def _faults(stages: Mapping[str, Mapping[str, Any]]) -> str:
         seen = (row.get("evidence") or [{}])[0].get("text") or row.get("text") or row.get("message")
         ended = (row.get("outcome") or NONE).replace("_", " ")
         if name == "sigterm_under_load":
-            ended += f", {row.get('profile')} serves; {row.get('answered')} answered, {row.get('failed')} failed"
+            answered = f"of 11 requests {row.get('answered')} answered, {row.get('failed')} failed"
+            ended += f", {row.get('profile')} serves; {answered}"
         rows.append(
             [
                 words,
