@@ -193,7 +193,7 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool) -> A
             *(answer.get("warnings") or ()),
             *_kept(answer.get("wrapper") or {}),
             *([trouble] if trouble else []),
-            *([f"{path} was there before and is used as it is"] if own.kept else []),
+            *([site_dialect.kept_as_it_is(own, axes)] if own.kept else []),
             *(one.text for one in recheck(own.dialect, str(build.get("build")), flags)),
         ),
         api_port=config.api_port,

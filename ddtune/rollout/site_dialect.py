@@ -12,7 +12,7 @@ from typing import Any
 from ddtune.config.errors import ConfigError
 from ddtune.config.paths import config_dir
 from ddtune.profiles import dialects
-from ddtune.profiles.model import Dialect, Remark
+from ddtune.profiles.model import NO_SPECULATION, AxisValue, Dialect, Remark
 from ddtune.profiles.site import draft_dialect, recheck
 
 
@@ -85,6 +85,15 @@ def write(name: str, text: str) -> str | None:
     with open(opened, "w", encoding="utf-8") as file:
         file.write(text)
     return None
+
+
+def kept_as_it_is(own: SiteDialect, axes: Mapping[str, AxisValue]) -> str:
+    """What an adoption says of a file that was there before; ``axes`` are what runs, as it reads them."""
+    path, algorithm = path_of(own.name), axes.get("algorithm", NO_SPECULATION)
+    known = own.dialect.axes["algorithm"].values if "algorithm" in own.dialect.axes else {}
+    if algorithm == NO_SPECULATION or algorithm in known:
+        return f"{path} was there before and is used as it is"
+    return f"{path} was there before and does not know {algorithm}, which runs: remove it, unadopt and adopt again"
 
 
 def remarks(site: Mapping[str, Any], dialect: Dialect, build: str, flags: Collection[str]) -> list[Remark]:

@@ -71,6 +71,13 @@ def test_it_is_written_once_and_the_users_edit_counts(user: Path) -> None:
     assert build.resolve(Profile("p", {"warp": 9})).argv[-2:] == ("--warp", "9")
 
 
+def test_a_file_of_before_that_does_not_know_what_runs_is_told() -> None:
+    own = drafted()
+    assert site_dialect.kept_as_it_is(own, {"algorithm": "ddtree"}).endswith("used as it is")
+    assert site_dialect.kept_as_it_is(own, {}).endswith("used as it is")
+    assert "does not know ngram, which runs" in site_dialect.kept_as_it_is(own, {"algorithm": "ngram"})
+
+
 def test_another_operator_reads_it_from_the_host(user: Path) -> None:
     own = drafted()
     build = Build.of(adopted(own), {"flags": TREE_FLAGS, "build": BUILD})
