@@ -7,7 +7,6 @@ from contextlib import ExitStack
 
 import click
 
-from ddtune.cli import report
 from ddtune.cli.hosts import reached
 from ddtune.cli.looks import look, look_options
 
@@ -18,18 +17,16 @@ from ddtune.cli.looks import look, look_options
 @click.option("--every", type=click.FloatRange(0.25, 10.0), default=1.0, help="Seconds between two readings (1).")
 @look_options
 def connect(hosts: tuple[str, ...], write: bool, every: float, as_ascii: bool, no_mouse: bool) -> None:
-    """The dashboard of HOST; read-only unless --write, or unlocked inside with W."""
+    """The dashboard of HOST, or of several in one list; read-only unless --write, or unlocked inside with W."""
     dashboard(hosts, write=write, every=every, as_ascii=as_ascii, no_mouse=no_mouse)
 
 
 def dashboard(hosts: Sequence[str], *, write: bool, as_ascii: bool, no_mouse: bool, every: float = 1.0) -> None:
-    """Open the dashboard on the first of the hosts."""
-    if len(hosts) > 1:
-        report.fail("the dashboard shows one host; open it once for each.", report.USAGE, cause="usage", as_json=False)
+    """Open the dashboard on these hosts, each once."""
     shown = look(as_ascii=as_ascii, no_mouse=no_mouse, tick_s=every)
     with ExitStack() as stack:
-        config = stack.enter_context(reached(hosts[0], as_json=False))
+        configs = [stack.enter_context(reached(host, as_json=False)) for host in dict.fromkeys(hosts)]
         from ddtune.tui.dashboard import dashboard as show
 
-        code = show(config, write=write, look=shown)
+        code = show(configs, write=write, look=shown)
     raise SystemExit(code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,10 +25,14 @@ class _Point:
 
 
 class Player:
-    """Moves through a recording; going back goes on from the nearest state that it kept."""
+    """Moves through a recording; going back goes on from the nearest state that it kept.
 
-    def __init__(self, recording: Recording) -> None:
+    ``seen`` is told of the picture at each reading of the GPUs that it passes, so once a tick.
+    """
+
+    def __init__(self, recording: Recording, seen: Callable[[Snapshot], None] = lambda _one: None) -> None:
         self.recording = recording
+        self._seen = seen
         self._now = _Point(0, State(recording.host, recording.simulated, recording.clock_scale, recording.tick_s))
         self._kept = [self._now]
 
@@ -38,7 +42,10 @@ class Player:
         if self._now.place and entries[self._now.place - 1].at > now:
             self._now = max((one for one in self._kept if self._before(one, now)), key=lambda one: one.place)
         while self._now.place < len(entries) and entries[self._now.place].at <= now:
-            self._now = _after(self._now, entries[self._now.place])
+            entry = entries[self._now.place]
+            self._now = _after(self._now, entry)
+            if entry.line.get("t") == "gpus":
+                self._seen(snapshot(self._now.state, entry.at))
             if entries[self._now.place - 1].at >= self._reached + KEPT_EVERY_S:
                 self._kept.append(self._now)
         boottime = self._now.boottime

@@ -13,16 +13,24 @@ from ddtune.sim.journal import Journal
 from ddtune.sim.journalctl import journalctl
 from ddtune.sim.supervisor import Supervisor, UnitError
 from ddtune.sim.systemctl import Systemctl, systemd_run
+from ddtune.sim.withheld import withheld
 
 Program = Callable[[list[str], Answer], Awaitable[int]]
 
 
 async def serve(path: Path, supervisor: Supervisor, journal: Journal) -> asyncio.Server:
     """Answers the stand-ins on the socket ``path`` (bin/client.py has the frames)."""
+
+    async def read(argv: list[str], answer: Answer) -> int:
+        if withheld(path.parent, "journal"):
+            await answer.err("No journal files were opened due to insufficient permissions.\n")
+            return 1
+        return await journalctl(journal, argv, answer)
+
     programs: dict[str, Program] = {
         "systemctl": Systemctl(supervisor).run,
         "systemd-run": lambda argv, answer: systemd_run(supervisor, argv, answer),
-        "journalctl": lambda argv, answer: journalctl(journal, argv, answer),
+        "journalctl": read,
     }
 
     async def run(program: str, argv: list[str], answer: Answer) -> int:

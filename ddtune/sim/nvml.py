@@ -157,6 +157,16 @@ def _reading(index: int) -> dict[str, float]:
     return dict(IDLE)
 
 
+def _withheld() -> dict[str, Any]:
+    """What the host does not give, as a test wrote it: ``lost`` (indexes) and ``gpm`` (false)."""
+    path = os.path.join(os.environ.get("DDTUNE_SIM_ROOT", "/nonexistent"), "run", "sim", "withheld.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(json.load(file))
+    except (OSError, ValueError):
+        return {}
+
+
 def nvmlInit() -> None:
     """Begins the use of the library."""
     global _ready
@@ -209,8 +219,11 @@ def nvmlDeviceGetName(handle: Device) -> str:
 
 
 def nvmlDeviceGetPowerUsage(handle: Device) -> int:
-    """Milliwatts."""
-    return round(_reading(_device(handle))["power_w"] * 1000)
+    """Milliwatts. Raises NVMLError for a GPU that is lost."""
+    index = _device(handle)
+    if index in _withheld().get("lost", ()):
+        raise NVMLError(NVML_ERROR_GPU_IS_LOST)
+    return round(_reading(index)["power_w"] * 1000)
 
 
 def nvmlDeviceGetEnforcedPowerLimit(handle: Device) -> int:
@@ -270,7 +283,7 @@ def nvmlDeviceGetCudaComputeCapability(handle: Device) -> tuple[int, int]:
 
 def nvmlGpmQueryDeviceSupport(device: Device) -> Record:
     _device(device)
-    return Record(version=NVML_GPM_SUPPORT_VERSION, isSupportedDevice=1)
+    return Record(version=NVML_GPM_SUPPORT_VERSION, isSupportedDevice=int(_withheld().get("gpm", True)))
 
 
 def nvmlGpmSampleAlloc() -> Sample:

@@ -49,6 +49,8 @@ class DdtuneApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     WRITES = frozenset(("switch", "roll_back"))
     BINDINGS = keys.BINDINGS
+    LOWEST = 1
+    """How many screens lie under those of a change: one host's own is the highest of them."""
 
     def __init__(self, desk: Desk, look: Look | None = None) -> None:
         super().__init__(driver_class=Driver)
@@ -120,7 +122,7 @@ class DdtuneApp(App[None]):
 
     def _watch_run(self) -> None:
         self._run_seen = True
-        while len(self.screen_stack) > 1:
+        while len(self.screen_stack) > self.LOWEST:
             self.pop_screen()
         self.push_screen(ProgressScreen(self.desk))
 

@@ -29,12 +29,13 @@ def _bindings() -> Iterator[Binding]:
     from ddtune.tui.replay import ReplayApp
     from ddtune.tui.screens.base import SubScreen
     from ddtune.tui.screens.dialog import Dialog
+    from ddtune.tui.screens.hosts import HostsScreen
     from ddtune.tui.screens.live import LiveScreen
     from ddtune.tui.screens.log import LogScreen
     from ddtune.tui.screens.plan import PlanScreen
     from ddtune.tui.screens.profiles import ProfilesScreen
     from ddtune.tui.screens.progress import ProgressScreen
 
-    screens = (SubScreen, Dialog, LiveScreen, LogScreen, PlanScreen, ProfilesScreen, ProgressScreen)
+    screens = (SubScreen, Dialog, HostsScreen, LiveScreen, LogScreen, PlanScreen, ProfilesScreen, ProgressScreen)
     for bindings in (keys.BINDINGS, ReplayApp.BINDINGS, *(screen.BINDINGS for screen in screens)):
         yield from (one for _, one in BindingsMap(bindings))

@@ -54,7 +54,9 @@ def rows(view: View, width: int, height: int) -> list[Content]:
     if height > len(lines):
         total = words.fit(_sum(snapshot, least), width)
         lines.append(total.stylize("dim") if stale else total)
-    return lines
+    for alarm in snapshot.alarms:
+        lines += words.folded("alarm", words.safe(alarm.text), width - 1, words.BAD, 8)
+    return lines[:height]
 
 
 def _least(gpus: Sequence[GpuReading]) -> GpuReading | None:

@@ -26,10 +26,13 @@ def lines(view: View, width: int, height: int) -> list[Content]:
         mark = (f"  STALE {words.age(view.snapshot.ages.engine)}", f"bold {words.WARN}")
         engine = [one.stylize("dim") for one in engine]
         engine[0] = words.line(engine[0], mark)
+    worth = _worth_in_short(view) if height < COMPACT else _worth(view)
+    if is_stale(view.snapshot, view.snapshot.ages.engine):
+        worth = [one.stylize("dim") for one in worth]
     if height < COMPACT:
-        rows = [*engine, *_why(view, width)[:1], *_bound(view), *_worth_in_short(view)]
+        rows = [*engine, *_bound(view), *worth]
     else:
-        rows = [*engine, *_bound(view), *_worth(view), *_unit(view), *_why(view, width), *_notes(view, width)]
+        rows = [*engine, *_bound(view), *worth, *_unit(view), *_why(view, width), *_notes(view, width)]
         rows += _argv(view, width) if len(rows) < height - 1 else []
     shown = [words.fit(one, width) for one in rows]
     if height >= COMPACT and len(shown) > height:

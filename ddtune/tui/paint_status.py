@@ -21,6 +21,9 @@ HEALTH_STYLE = {
 }
 
 
+_UNWELL = frozenset(("dead", "down", "busy", "unknown"))
+
+
 @dataclass(frozen=True)
 class _Item:
     """A part of the line; those of the highest ``rank`` go first when it is too long, none of rank 0 does."""
@@ -120,6 +123,17 @@ def _loudest(view: View) -> tuple[str, str]:
         incident = snapshot.incidents[-1]
         where = f" on {words.safe(incident.rank)}" if incident.rank else ""
         return f"INCIDENT {words.safe(incident.cause)}{where} at {words.clock(incident.at)}", words.LOUD
+    return _standing_alarm(view)
+
+
+def _standing_alarm(view: View) -> tuple[str, str]:
+    """What the GPUs say against a restart, and why the service is not well."""
+    alarms, service = view.snapshot.alarms, view.snapshot.service
+    for one in sorted(alarms, key=lambda alarm: not alarm.blocks):
+        return words.safe(one.text), words.LOUD if one.blocks else words.BUSY
+    if service.health in _UNWELL and service.health_why:
+        loud = service.health in ("dead", "down")
+        return f"{service.health.upper()}: {words.safe(service.health_why)}", words.LOUD if loud else words.BUSY
     return "", ""
 
 

@@ -14,7 +14,9 @@ from ddtune.config.model import HostConfig
 from ddtune.live.player import Player, events
 from ddtune.live.recording import Recording
 from ddtune.profiles import store
+from ddtune.profiles.envelope import shipped_envelope
 from ddtune.tui.desk import Desk, DeskError
+from ddtune.tui.past import Past
 from ddtune.tui.view import Replay, View
 
 SPEEDS = (0.25, 1.0, 4.0, 16.0, 64.0)
@@ -27,7 +29,8 @@ class ReplayDesk(Desk):
 
     def __init__(self, recording: Recording, *, speed: float = 1.0, playing: bool = True, start_s: float = 0.0) -> None:
         super().__init__(HostConfig(recording.host, recording.host, simulated=recording.simulated), write=False)
-        self._player = Player(recording)
+        self._past = Past(self._series)
+        self._player = Player(recording, self._past.take)
         self._length_s = recording.length_s
         self._events = events(recording)
         self._speed, self._playing = speed, playing
@@ -38,6 +41,7 @@ class ReplayDesk(Desk):
         """Begin to play; ``changed`` is told of each new moment."""
         with suppress(ConfigError):
             self.profiles = store.load_profiles()
+            self._envelope = tuple(shipped_envelope())
         self._changed = changed
         self._worker.submit(self._play())
 
@@ -105,11 +109,14 @@ class ReplayDesk(Desk):
 
     def _picture(self) -> View:
         snapshot, boottime = self._player.at(self._position_s)
+        self._past.moved(snapshot.at)
         return View(
             snapshot=snapshot,
             now=self._position_s,
             profiles=self.profiles,
             boottime=boottime,
+            series=self._series,
+            envelope=self._envelope,
             replay=Replay(self._position_s, self._length_s, self._speed, self._playing),
         )
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from ddtune.config.model import HostConfig
+from ddtune.profiles.envelope import shipped_envelope
 from ddtune.rollout.model import Plan
 from ddtune.tui.catalogue import entries
 from ddtune.tui.desk import UNLOCK_S, DeskError
 from ddtune.tui.view import Run, View
-from tests.tui.recorded import read
+from tests.tui.recorded import view
 
 NAME = "b300"
 
@@ -85,5 +86,5 @@ def done(value: Any) -> Future[Any]:
 
 def moment(name: str = "live") -> View:
     """A recorded moment, by the name that its host has in tests."""
-    view = read(name, View)
-    return replace(view, snapshot=replace(view.snapshot, host=NAME))
+    one = view(name)
+    return replace(one, snapshot=replace(one.snapshot, host=NAME), envelope=tuple(shipped_envelope()))

@@ -6,16 +6,55 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from ddtune.live.series import WINDOWS_S, Series, Window
+from ddtune.tui.view import View
+
 DATA = Path(__file__).parent / "data"
 
 
+class Shown:
+    """The series of a recorded moment: the windows that its charts showed."""
+
+    version = 0
+
+    def __init__(self, windows: dict[str, Any]) -> None:
+        self._windows = {int(length): build(Window, one) for length, one in windows.items()}
+
+    def window(self, length_s: int, now: float) -> Window:
+        del now
+        return self._windows[length_s]
+
+
 def write(name: str, value: Any) -> None:
-    (DATA / f"{name}.json").write_text(json.dumps(asdict(value), indent=1, ensure_ascii=False) + "\n")
+    """A view is written with the windows of its series, and without what comes with ddtune."""
+    if isinstance(value, View):
+        windows = {length: asdict(value.series.window(length, value.snapshot.at)) for length in WINDOWS_S}
+        told = {**asdict(replace(value, series=None, envelope=())), "windows": rounded(windows)}
+        del told["series"], told["envelope"]
+        text = json.dumps(told, ensure_ascii=False)
+    else:
+        text = json.dumps(asdict(value), indent=1, ensure_ascii=False)
+    (DATA / f"{name}.json").write_text(text + "\n")
+
+
+def rounded(value: Any) -> Any:
+    """Numbers of a window with as many digits as a chart can show."""
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items() if key not in ("low", "high")}
+    if isinstance(value, tuple):
+        return [rounded(one) for one in value]
+    return round(value, 2) if isinstance(value, float) else value
+
+
+def view(name: str) -> View:
+    """A recorded moment with its charts."""
+    told = json.loads((DATA / f"{name}.json").read_text())
+    return replace(build(View, told), series=Shown(told["windows"]) if "windows" in told else Series())
 
 
 def read(name: str, kind: type) -> Any:

@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from ddtune.live.snapshot import Ages, Link
 from ddtune.rollout.model import Plan
 from ddtune.tui.app import DdtuneApp
-from ddtune.tui.view import View
+from ddtune.tui.view import View, aged
 from tests.tui.fakes import FakeDesk, moment
 from tests.tui.recorded import read
 from tests.tui.svg import picture
+
+BOTH = [(80, 24), (160, 48)]
+
+
+def named(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
 
 
 async def shot(desk: Any, size: tuple[int, int], keys: Sequence[str] = (), theme: str | None = None) -> str:
@@ -48,15 +53,17 @@ async def test_read_only(svg: SnapshotAssertion) -> None:
     assert await shot(FakeDesk(moment()), (80, 24)) == svg
 
 
-async def test_stale(svg: SnapshotAssertion) -> None:
-    view = snapshot_with(moment(), ages=Ages(12.0, 14.0, 12.0))
-    assert await shot(FakeDesk(view, write=True), (80, 24)) == svg
+@pytest.mark.parametrize("size", BOTH, ids=named)
+async def test_stale(svg: SnapshotAssertion, size: tuple[int, int]) -> None:
+    view = moment()
+    old = replace(view, snapshot=aged(view.snapshot, view.snapshot.at + 12.0))
+    assert await shot(FakeDesk(old, write=True), size) == svg
 
 
-async def test_link_lost(svg: SnapshotAssertion) -> None:
-    link = Link("lost", None, "The connection to b300 was lost: connection reset by peer.")
-    view = snapshot_with(moment(), link=link, ages=Ages(41.0, 41.0, 41.0))
-    assert await shot(FakeDesk(view, write=True), (80, 24)) == svg
+@pytest.mark.parametrize("size", BOTH, ids=named)
+@pytest.mark.parametrize("state", ["link-lost", "gpu-lost", "no-gpm", "no-metrics", "no-permission"])
+async def test_live_states(svg: SnapshotAssertion, state: str, size: tuple[int, int]) -> None:
+    assert await shot(FakeDesk(moment(state)), size) == svg
 
 
 @pytest.mark.parametrize("name", ["plan", "refused"])

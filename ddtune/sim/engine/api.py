@@ -14,6 +14,7 @@ from ddtune.sim.engine.health import health
 from ddtune.sim.engine.openai_api import OpenAi
 from ddtune.sim.engine.params import RefusedError
 from ddtune.sim.engine.web import Request, Response
+from ddtune.sim.withheld import withheld
 
 Route = Callable[[Request], Awaitable[Response]]
 EVENT_STREAM = "text/event-stream; charset=utf-8"
@@ -103,7 +104,8 @@ class Api:
         return Response.of_json(info.server_info(self.engine))
 
     async def _metrics(self, _request: Request) -> Response:
-        if not self.engine.launch.args["enable_metrics"]:
+        folder = self.engine.settings.state.parent if self.engine.settings.state else None
+        if not self.engine.launch.args["enable_metrics"] or withheld(folder, "metrics"):
             return Response.of_json({"detail": "Not Found"}, 404)
         return Response(200, info.metrics(self.engine).encode(), "text/plain; version=0.0.4; charset=utf-8")
 

@@ -11,10 +11,11 @@ from textual.containers import Container
 from textual.content import Content
 
 from ddtune.live.series import WINDOWS_S
-from ddtune.tui import paint_charts, paint_events, paint_gpus, paint_log, paint_service
+from ddtune.tui import paint_events, paint_gpus, paint_log, paint_service, words
 from ddtune.tui.desk import Desk
 from ddtune.tui.screens.base import DeskScreen, panels
 from ddtune.tui.view import View
+from ddtune.tui.widgets.charts import Charts
 from ddtune.tui.widgets.history_chart import HistoryChart
 from ddtune.tui.widgets.panel import Panel
 from ddtune.tui.widgets.top import Top
@@ -50,12 +51,7 @@ class LiveScreen(DeskScreen):
         with Container(id="upper"):
             yield Panel(paint_gpus.rows, "1 GPUs", id="gpus")
             yield Panel(paint_service.lines, "2 Service", id="service")
-        with Container(id="charts"):
-            yield HistoryChart(paint_charts.power, "3 Power, W  ┄ limit", id="power")
-            yield HistoryChart(paint_charts.tokens, "4 Tokens/s", id="tokens")
-            yield HistoryChart(paint_charts.accept, "5 Accept  ┄ expected", id="accept")
-            yield HistoryChart(paint_charts.running, "6 Running, queued", id="running")
-            yield HistoryChart(paint_charts.trends, id="trends", focusable=False)
+        yield Charts()
         with Container(id="lower"):
             yield Panel(_log, "7 Log", id="log")
             yield Panel(paint_events.lines, "8 Events", id="events")
@@ -77,7 +73,7 @@ class LiveScreen(DeskScreen):
     def action_maximise(self) -> None:
         """Show the focused panel alone, or all again."""
         if self.has_class("-alone"):
-            self.action_smaller()
+            self._together()
         elif isinstance(self.focused, Panel):
             self._alone(self.focused)
 
@@ -90,8 +86,14 @@ class LiveScreen(DeskScreen):
         panel.focus()
         self.call_after_refresh(self.refresh_view)
 
-    def action_smaller(self) -> None:
-        """Show all panels."""
+    async def action_smaller(self) -> None:
+        """Show all panels; where they are, back."""
+        if self.has_class("-alone"):
+            self._together()
+        else:
+            await self.run_action("app.back_only")
+
+    def _together(self) -> None:
         self.remove_class("-alone")
         self.query("Container, Container > Panel").remove_class("-chosen", "-aside")
         self.call_after_refresh(self.refresh_view)
@@ -125,4 +127,8 @@ class LiveScreen(DeskScreen):
 
 
 def _log(view: View, width: int, height: int) -> list[Content]:
-    return paint_log.lines(paint_log.telling(view.snapshot.log), width, height)
+    found = paint_log.lines(paint_log.telling(view.snapshot.log), width, height)
+    if found:
+        return found
+    why = view.snapshot.notes or ("no line was read yet",)
+    return [row for one in why for row in words.folded("", words.safe(one), width - 1, words.MUTED, 1)]

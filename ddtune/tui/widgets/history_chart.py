@@ -29,8 +29,9 @@ class HistoryChart(Panel):
         """Paint this moment, unless the last painting still tells the same."""
         at = view.snapshot.at
         due = min(SLOWEST_S, max(1.0, self.length_s / WINDOWS_S[1]))
-        # Also when a first reading, another mark or another size is there.
-        now = (self.content_size, self.length_s, int(at / due), view.series.version, view.paused)
+        # Also when a first reading, another mark or another size is there. A recording may be anywhere next.
+        slot = at if view.replay else at // due
+        now = (self.content_size, self.length_s, slot, view.series.version, view.paused)
         if now != self._shown:
             self._shown = now
             super().show(view)
