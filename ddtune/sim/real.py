@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 # What is systemd's, the login's or ddtune's own, and never the service's.
@@ -42,7 +43,9 @@ class RealEngine:
             given[name] = value
         if not words:
             raise ValueError("the engine's command names no program.")
-        kept = {name: value for name, value in env.items() if not _NOT_PASSED_ON.match(name)}
+        # A unit file has no lines to continue and no functions of a shell.
+        plain = {name: value for name, value in env.items() if _NAME.fullmatch(name) and "\n" not in value}
+        kept = {name: value for name, value in plain.items() if not _NOT_PASSED_ON.match(name)}
         whole = {**kept, **given}
         program = shutil.which(words[0], path=whole.get("PATH", os.defpath))
         if program is None:

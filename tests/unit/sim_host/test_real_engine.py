@@ -16,6 +16,7 @@ from ddtune.sim.real import RealEngine
 from ddtune.sim.settings import Settings
 
 ROOT = bare.PACKAGE_PARENT
+ODD = {"BASH_FUNC_which%%": "() { :; }", "LINES": "one\ntwo"}
 COMMAND = (
     f"PYTHONPATH={ROOT}/ddtune/sim/standin:{ROOT} DDTUNE_SIM_SPEED=200 'WORDS=two words' {sys.executable} "
     "-m sglang.launch_server --model-path /models/own --port 9 --host 127.0.0.1 --enable-metrics"
@@ -23,7 +24,9 @@ COMMAND = (
 
 
 def test_a_command_is_read_as_a_shell_reads_it() -> None:
-    engine = RealEngine.parse(COMMAND, {"PATH": "/usr/bin:/bin", "PYTHONPATH": "ours", "SSH_TTY": "x", "HOME": "/root"})
+    engine = RealEngine.parse(
+        COMMAND, {"PATH": "/usr/bin:/bin", "PYTHONPATH": "ours", "SSH_TTY": "x", "HOME": "/root"} | ODD
+    )
     env = dict(engine.environment)
     assert engine.argv[:3] == (sys.executable, "-m", "sglang.launch_server")
     assert (env["WORDS"], env["HOME"], env["PYTHONPATH"]) == (
@@ -31,7 +34,7 @@ def test_a_command_is_read_as_a_shell_reads_it() -> None:
         "/root",
         f"{ROOT}/ddtune/sim/standin:{ROOT}",
     )
-    assert "SSH_TTY" not in env
+    assert not {"SSH_TTY", *ODD} & set(env)
     words = engine.on_port(31999)
     assert (words.count("--port"), words[-2:]) == (1, ("--port", "31999"))
 
