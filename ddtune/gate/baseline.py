@@ -26,12 +26,12 @@ class Baseline:
     """Stable's answers and what they say of it.
 
     ``reference`` is what continuations are held to: answers of stable itself, or those that the host keeps. ``copies``
-    are the fidelities (0 to 1) of stable's verbatim copies in ``copy_style``. ``coding`` and ``sure`` name the problems
-    and the short questions that stable answers rightly of the ``coding_asked`` and ``sure_asked``. ``quirks`` are
-    ``(family, detector)`` pairs that fire on stable itself. ``no_long`` says why stable takes no long prompt (None: it
-    does). ``canary`` is the request that the host's own guard repeats after a rollback, ``{"path", "body",
-    "expect"}``, or None where stable gives no text that could be expected again. ``problems`` says in sentences what is
-    wrong with stable. Seconds are real.
+    are the fidelities (0 to 1) of stable's verbatim copies in ``copy_style``. ``coding`` and ``sure`` name the
+    problems and the short questions that stable answers rightly of the ``coding_asked`` and ``sure_asked``. ``quirks``
+    are ``(family, detector)`` pairs that fire on stable itself. ``no_long`` says why stable takes no long prompt
+    (None: it does), ``weights`` which weights answer, by their own word. ``canary`` is the request that the host's own
+    guard repeats after a rollback, ``{"path", "body", "expect"}``, or None where stable gives no text that could be
+    expected again. ``problems`` says in sentences what is wrong with stable. Seconds are real.
     """
 
     nonce: str
@@ -46,6 +46,7 @@ class Baseline:
     quirks: frozenset[tuple[str, str]] = frozenset()
     accept_length: float | None = None
     no_long: str | None = None
+    weights: str | None = None
     canary: Mapping[str, Any] | None = None
     problems: tuple[str, ...] = ()
     quick_seconds: float = 0.0
@@ -133,6 +134,7 @@ async def measure(
         quirks=detectors.quirks(probes, answers) | _kept_quirks(kept, sizes, full=full),
         accept_length=rate,
         no_long=no_long,
+        weights=next((answer.weight_version for answer in everything if answer.weight_version), None),
         canary=await _canary(ask, nonce, style),
         problems=_problems(everything, fidelities),
         quick_seconds=quick_seconds,

@@ -77,7 +77,8 @@ class Answer:
     ``error_kind`` says what kind: ``connection`` (refused, reset, closed), ``timeout`` (its own limit), ``cut`` (the
     load's deadline), ``not_sent``, ``http`` (a status that is not 200), ``aborted`` (by the engine) or ``body`` (an
     error inside a 200 answer). ``gaps`` are, by position, the nats between the two likeliest tokens and ``runners_up``
-    the one of them that was not taken, where they were asked for. ``cached_tokens`` of the prompt came from the cache.
+    the one of them that was not taken, where they were asked for. ``cached_tokens`` of the prompt came from the cache;
+    ``weight_version`` names the weights that answered, where the build tells it.
     """
 
     id: str
@@ -95,6 +96,7 @@ class Answer:
     gaps: tuple[float, ...] = ()
     runners_up: tuple[int, ...] = ()
     cached_tokens: int | None = None
+    weight_version: str | None = None
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Answer:

@@ -142,7 +142,12 @@ class Stage:
     async def facts(self, inspect: Inspect, expected: Expected) -> None:
         """Process facts, read now."""
         if self.planned(process_facts.NAME):
-            self.conclude(process_facts.check(await inspect(), expected), ())
+            result = process_facts.check(await inspect(), expected)
+            others = {answer.weight_version for _, answer in self.seen} - {None, self.stable.weights}
+            if result.verdict is Verdict.PASS and self.stable.weights and others:
+                said = f"answers come from weights {others.pop()!r}, stable's from {self.stable.weights!r}"
+                result = CheckResult(process_facts.NAME, Verdict.FAIL, said, cause="wrong_output")
+            self.conclude(result, ())
 
     async def copies(self, probes: Sequence[Probe], concurrency: int, name: str = verbatim.NAME) -> None:
         """Verbatim copies."""

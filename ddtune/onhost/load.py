@@ -199,6 +199,7 @@ def _generate(body: Dict[str, Any]) -> Dict[str, Any]:
         "token_ids": ids,
         "completion_tokens": meta.get("completion_tokens") or 0,
         "cached_tokens": meta.get("cached_tokens"),
+        "weight_version": meta.get("weight_version"),
         "finish_reason": kind,
         "verify_calls": meta.get("spec_verify_ct"),
         "accept_length": meta.get("spec_accept_length"),

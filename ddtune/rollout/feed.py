@@ -53,6 +53,11 @@ class Feed:
         except TimeoutError:
             return
 
+    def graphs_in_use(self, invocation: str | None) -> bool | None:
+        """What that start of the engine says of its graphs; None where nothing was read of it yet."""
+        service = self.snapshot.service if self.snapshot else None
+        return service.graphs_in_use if service and invocation and service.invocation == invocation else None
+
     @property
     def incident(self) -> Incident | None:
         """The newest classified fault of the log, or None."""

@@ -31,6 +31,8 @@ class Judge:
         self._stopwatch = stopwatch
         self.sent = 0
         self.env_names: tuple[str, ...] = ()
+        # What the newest reading of the engine says, where somebody reads it.
+        self.graphs: Callable[[], bool | None] = lambda: None
         self.on_load: Callable[[Sequence[Request], Sequence[Answer]], None] = lambda _requests, _answers: None
 
     async def send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
@@ -73,7 +75,7 @@ class Judge:
 
     async def inspect(self) -> Facts:
         """The facts of the main process, read back from the host."""
-        return Facts.from_inspect(await self.inspected())
+        return Facts.from_inspect(await self.inspected(), graphs_in_use=self.graphs())
 
     async def inspected(self) -> dict[str, Any]:
         """The helper's whole ``inspect`` answer."""

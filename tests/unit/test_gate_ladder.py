@@ -139,3 +139,19 @@ def test_an_engine_that_answers_nothing_more_hangs_and_a_slow_one_is_inconclusiv
     assert slow.failed is not None
     assert (gone.failed.verdict, gone.failed.cause) == (Verdict.FAIL, "hang")
     assert (slow.failed.verdict, slow.failed.cause) == (Verdict.INCONCLUSIVE, "gate_inconclusive")
+
+
+def test_answers_of_other_weights_than_stables_fail() -> None:
+    def of(version: str) -> Fault:
+        return lambda request, answer: (
+            replace(answer, weight_version=version) if request.path == "/generate" else answer
+        )
+
+    stable = measured(of("v1"))
+    assert stable.weights == "v1"
+    assert gate(Engine(of("v1")), stable).passed
+    report = gate(Engine(of("v2")), stable)
+    assert report.failed is not None
+    assert (report.failed.name, report.failed.verdict) == ("process_facts", Verdict.FAIL)
+    assert "'v2'" in report.failed.reason
+    assert gate(Engine(), stable).passed, "a build that does not tell is not suspected"

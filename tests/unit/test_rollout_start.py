@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -143,3 +144,13 @@ def test_k9_01_silence_is_no_progress() -> None:
         asyncio.run(follow_start(script, probe, limits, lambda *_: None, lambda: script.now))
     assert failed.value.cause == "start_hang"
     assert defaults.progress_s < script.now < defaults.progress_s + 30
+
+
+def test_what_an_earlier_start_said_of_its_graphs_is_not_this_ones() -> None:
+    feed = Feed()
+    assert feed.graphs_in_use("b") is None
+    one = Snapshot(host="h", at=1.0, link=Link("up"))
+    feed.push(replace(one, service=replace(one.service, invocation="a", graphs_in_use=True)))
+    assert feed.graphs_in_use("b") is None
+    assert feed.graphs_in_use("a") is True
+    assert feed.graphs_in_use(None) is None
