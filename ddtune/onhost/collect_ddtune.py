@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -59,7 +58,7 @@ class Ddtune:
     ) -> Optional[str]:
         if not argv:
             return None
-        digest = hashlib.sha256("\0".join(argv).encode("utf-8", "surrogateescape")).hexdigest()
+        digest = releases.argv_sha256(argv)
         names = [entry["release"] for entry in releases.listed(self._paths)]
         matching = [name for name in names if self._meta(name).get("argv_sha256") == digest]
         # Releases that differ in their environment alone share a command line; then what was started decides.

@@ -86,6 +86,10 @@ class UnitPaths(NamedTuple):
         return self._state("base.json")
 
     @property
+    def salt(self) -> str:
+        return self._state("salt")
+
+    @property
     def site(self) -> str:
         return self._state("site.json")
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -52,7 +52,7 @@ def _name(value: object) -> bool:
 
 def canonical(release: Mapping[str, Any]) -> bytes:
     """The bytes that are hashed and stored: keys sorted, no spaces, UTF-8."""
-    body = {name: release[name] for name in ("argv", "cwd", "env_set", "schema")}
+    body = {name: release[name] for name in ("argv", "cwd", "env_set", "salt", "schema") if name in release}
     body["env_unset"] = sorted(release["env_unset"])
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -68,17 +68,45 @@ def put(paths: UnitPaths, release: Mapping[str, Any], meta: Mapping[str, Any], g
     A release that is there already keeps its meta. Raises ReleaseError and store.DiskFull.
     """
     check(release)
+    if _holds_secret(release):
+        release = {**release, "salt": _salt(paths)}
     sha = name_of(release)
     with suppress(ReleaseError):
         read(paths, sha)
         return sha
     os.makedirs(paths.release_dir(sha), mode=0o755, exist_ok=True)
-    argv_sha = hashlib.sha256("\0".join(release["argv"]).encode()).hexdigest()
-    store.write_json(paths.meta(sha), {"created": clock.wall(), **meta, "argv_sha256": argv_sha})
+    store.write_json(paths.meta(sha), {"created": clock.wall(), **meta, "argv_sha256": argv_sha256(release["argv"])})
     store.atomic_write(paths.release(sha), canonical(release), 0o440, gid)
     store.fsync_dir(paths.releases)
     read(paths, sha)
     return sha
+
+
+def argv_sha256(argv: Sequence[str]) -> str:
+    """The hash by which a running command line is known again, from what everybody may read: its keys are left out."""
+    # Imported here, since every start of the service waits for this module and needs none of it.
+    from .redact import redact_argv
+
+    return hashlib.sha256("\0".join(redact_argv(argv)).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _holds_secret(release: Mapping[str, Any]) -> bool:
+    from .redact import is_secret, key_values
+
+    return bool(key_values(release["argv"])) or any(is_secret(name) for name in release["env_set"])
+
+
+def _salt(paths: UnitPaths) -> str:
+    """What makes the name of a release useless for guessing the key in it: names are public, this is root's.
+
+    The same for all releases of the unit, so that the same release has the same name again.
+    """
+    with suppress(OSError), open(paths.salt, encoding="ascii") as file:
+        return file.read().strip()
+    os.makedirs(paths.state, mode=0o755, exist_ok=True)
+    store.atomic_write(paths.salt, f"{os.urandom(32).hex()}\n".encode(), 0o400)
+    with open(paths.salt, encoding="ascii") as file:
+        return file.read().strip()
 
 
 def read(paths: UnitPaths, sha: str) -> dict[str, Any]:
@@ -95,6 +123,7 @@ def read(paths: UnitPaths, sha: str) -> dict[str, Any]:
         raise ReleaseError(f"release {sha[:12]} is not JSON") from error
     if hashlib.sha256(data).hexdigest() != sha or not isinstance(release, dict):
         raise ReleaseError(f"release {sha[:12]} does not have the hash that its name says")
+    release.pop("salt", None)
     check(release)
     return release
 
