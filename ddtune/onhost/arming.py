@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import clock, drop_in, ledger, pins, releases, schema, store, traffic
+from . import clock, drop_in, ledger, pins, releases, schema, store, traffic, who
 from .alive import wait_for_guard
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
@@ -17,6 +17,9 @@ from .txn_events import Arm, Fail
 from .txn_model import KINDS, Txn, to_json
 from .unit import SystemctlError, guard_unit
 from .verbs_txn import GUARD_LIMIT_S, applied, call_guard
+
+DRIFT_S = 86400
+"""Seconds back in which the journal is asked who changed a unit."""
 
 ARM: schema.Fields = {
     "op": schema.op,
@@ -89,7 +92,8 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
     site = store.read_json(paths.site) or {}
     changed = drop_in.drift(host.install, paths, props, float(site.get("stop_timeout_s") or drop_in.STOP_TIMEOUT_S))
     if changed:
-        raise RefusalError("drift", changed)
+        by = who.acted(host.install, paths.unit, DRIFT_S)
+        raise RefusalError("drift", f"{changed} ({by})" if by else changed)
     return Txn(
         op=fields["op"],
         kind=fields["kind"],

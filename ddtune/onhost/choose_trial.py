@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import Any
 
 from . import choose as chooser
 from . import clock, ledger, releases, store, traffic
@@ -55,16 +56,20 @@ def _stage(paths: UnitPaths, txn: Txn, invocation: str) -> str | None:
 
 
 def _decide(paths: UnitPaths, txn: Txn | None, invocation: str) -> bool:
-    asked = txn is not None and _was_asked(paths, txn.trial_invocation)
+    record = _record(paths, txn.trial_invocation) if txn is not None else {}
+    asked = bool(record.get("asked"))
+    by = record.get("who")
+    evidence = ({"at": clock.wall(), "source": "journal", "rank": None, "text": str(by)},) if by else ()
     try:
         boot_id = clock.boot_id()
-        applied = ledger.apply(paths, lambda at: Chosen(at, boot_id, invocation, asked), LOCK_S)
+        applied = ledger.apply(paths, lambda at: Chosen(at, boot_id, invocation, asked, evidence), LOCK_S)
     except (TxnError, store.LockTimeoutError, store.DiskFull, OSError) as error:
         shout(f"{paths.unit}: {error}; the service starts on stable")
         return False
     return Launch("trial") in applied.effects
 
 
-def _was_asked(paths: UnitPaths, invocation: str | None) -> bool:
+def _record(paths: UnitPaths, invocation: str | None) -> dict[str, Any]:
+    """How the start ``invocation`` ended, as it was noted then."""
     record = (store.read_json(paths.ended) or {}).get(invocation or "")
-    return isinstance(record, dict) and bool(record.get("asked"))
+    return record if isinstance(record, dict) else {}

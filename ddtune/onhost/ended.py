@@ -23,6 +23,10 @@ def main(args: list[str]) -> int:
     paths = Paths(install.root).unit(args[0])
     try:
         record = describe(Systemctl(install), paths.unit)
+        if record["asked"] and on_trial(paths):
+            from . import who
+
+            record["who"] = who.acted(install, paths.unit)
         remember(paths, os.environ.get("INVOCATION_ID", ""), record)
         if not record["asked"] and not hardware(install, paths) and late.mark_ended(paths, record):
             print(f"ddtune: {paths.unit} ended unasked in its probation", file=sys.stderr)
@@ -53,6 +57,12 @@ def describe(systemctl: Systemctl, unit: str) -> dict[str, Any]:
         "code": os.environ.get("EXIT_CODE"),
         "status": os.environ.get("EXIT_STATUS"),
     }
+
+
+def on_trial(paths: UnitPaths) -> bool:
+    """A trial was there to be ended, so that somebody will ask who did."""
+    found = store.read_json(paths.txn) or {}
+    return not found.get("settled") and found.get("state") in ("TRIAL", "SOAK")
 
 
 def asks(job: str) -> bool:

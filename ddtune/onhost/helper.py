@@ -35,6 +35,7 @@ VERBS = {
     "base": ("verbs_read", "NOTHING", "base"),
     "inspect": ("verbs_read", "INSPECT", "inspect"),
     "can_hold": ("verbs_read", "CAN_HOLD", "can_hold"),
+    "who": ("verbs_read", "NOTHING", "acted"),
     "put_release": ("verbs_release", "PUT_RELEASE", "put_release"),
     "record": ("verbs_release", "RECORD", "record"),
     "arm": ("arming", "ARM", "arm"),
@@ -62,7 +63,9 @@ VERBS = {
     "put_golden": ("verbs_golden", "PUT_GOLDEN", "put_golden"),
     "keep": ("kept", "KEEP", "keep"),
 }
-READING = frozenset(("hello", "state", "release", "base", "inspect", "can_hold", "probe_build", "evidence", "golden"))
+READING = frozenset(
+    ("hello", "state", "release", "base", "inspect", "can_hold", "who", "probe_build", "evidence", "golden")
+)
 """What a viewer's helper answers: it changes nothing, sends the service nothing and keeps nothing."""
 WITHOUT_UNIT = ("hello",)
 

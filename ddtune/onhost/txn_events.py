@@ -40,13 +40,14 @@ class Mark:
 class Chosen:
     """The unit starts, as ``invocation``, on the boot ``boot_id``: what shall it run?
 
-    ``asked`` says that the start before it was ended by somebody on purpose.
+    ``asked`` says that the start before it was ended by somebody on purpose, ``evidence`` what is known of whom.
     """
 
     at: float
     boot_id: str
     invocation: str
     asked: bool = False
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True)

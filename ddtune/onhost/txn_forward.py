@@ -92,7 +92,7 @@ def chosen(txn: Txn, event: ev.Chosen) -> Step:
             )
             return new, (ev.Launch("trial"),)
         cause = "drift" if event.asked else "engine_dead" if txn.ready else "start_failed"
-        new, effects = roll_back(txn, event.at, cause, (), cause != "drift")
+        new, effects = roll_back(txn, event.at, cause, event.evidence if cause == "drift" else (), cause != "drift")
         return replace(new, stable_invocation=event.invocation), (*effects, ev.Launch("stable"))
     if busy(txn):
         txn = replace(txn, stable_invocation=event.invocation)

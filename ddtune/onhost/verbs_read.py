@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import clock, inspect_process, pins, releases, schema, store, traffic
+from . import clock, inspect_process, pins, releases, schema, store, traffic, who
 from .alive import guard_alive
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
@@ -105,6 +105,11 @@ def can_hold(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     except traffic.CannotHoldError as error:
         return {"why_not": str(error)}
     return {"why_not": None}
+
+
+def acted(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:
+    """Who acted on the service outside of ddtune in the last day, in a sentence; null where nothing tells."""
+    return {"who": who.acted(host.install, unit, 86400)}
 
 
 def read_base(paths: UnitPaths) -> dict[str, Any]:

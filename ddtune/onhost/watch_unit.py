@@ -38,7 +38,8 @@ def lost(txn: Txn, state: UnitState, ends: Mapping[str, Any]) -> Lost | None:
         record = {"result": state.result, "status": str(state.exit_status)}
     result, code, status = (record.get(name) for name in ("result", "code", "status"))
     if record.get("asked"):
-        return "drift", "somebody stopped or restarted the service outside of ddtune"
+        by = f" ({record['who']})" if record.get("who") else ""
+        return "drift", f"somebody stopped or restarted the service outside of ddtune{by}"
     return _cause(txn, result, code, status), f"the service ended by itself: {result} ({code or 'status'} {status})"
 
 

@@ -128,7 +128,7 @@ async def make_plan(
     # A rollback ends the running transaction, whoever's it is.
     findings = [
         *([] if kind == "rollback" and state.busy is not None else preflight.host_findings(state, config.name)),
-        *(preflight.drift_findings(inspected, state, config.name) if kind in CHANGES else []),
+        *(await _drift(link, inspected, state) if kind in CHANGES else []),
         *(preflight.alarm_findings(snapshot.alarms) if snapshot and kind != "rollback" else []),
         *unheld,
         *findings,
@@ -215,6 +215,19 @@ def _visit(sizes: GateSizes, state: HostState, drain_s: float, clock_scale: floa
         f"The visit takes about {minutes:g} min and restarts the service twice; meanwhile users are answered without "
         "speculation or not at all, and it always ends on stable."
     )
+
+
+async def _drift(link: HostLink, inspected: Mapping[str, Any], state: HostState) -> list[Finding]:
+    """What somebody changed outside of ddtune, and who, where the host's journal tells."""
+    found = preflight.drift_findings(inspected, state, link.config.name)
+    if not found:
+        return []
+    try:
+        who = (await link.call("who"))["who"]
+    except HelperRefused:
+        # A helper of an older ddtune does not know.
+        return found
+    return [replace(one, text=f"{one.text} Who: {who}.") for one in found] if who else found
 
 
 async def _traffic(link: HostLink, kind: str) -> tuple[str, list[Finding]]:

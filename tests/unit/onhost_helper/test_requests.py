@@ -15,7 +15,7 @@ from tests.unit.onhost_helper.host import UNIT, Host
 
 SHA = "0" * 64
 OP = "20261129185959-abc"
-ANSWERS_FOR_ANY = {"canary", "hello", "adopt", "can_adopt", "unadopt", "state", "inspect", "probe_build", "load"}
+ANSWERS_FOR_ANY = {"canary", "hello", "adopt", "can_adopt", "unadopt", "state", "inspect", "probe_build", "load", "who"}
 
 
 def hostile() -> dict[str, bytes]:
