@@ -153,13 +153,19 @@ def sampled(nonce: str, count: int, sizes: GateSizes) -> tuple[Probe, ...]:
     return tuple(found)
 
 
-def soak_round(nonce: str, number: int, count: int, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
-    """One round of the soak: copies and one continuation, which reports the accept length."""
+def soak_round(
+    nonce: str, number: int, count: int, style: str, sizes: GateSizes, *, long: bool = False
+) -> tuple[Probe, ...]:
+    """One round of the soak: copies, with ``long`` one behind a long prompt, and a continuation, which tells what is
+    accepted.
+    """
+    own = f"{nonce}-s{number}"
+    behind = (_long_prompt(f"soak-{number}-long", f"{own}-long", style, sizes),) if long else ()
     copies = tuple(
-        copy(f"soak-{number}-{index}", f"{nonce}-s{number}-{index}", sizes.copy_words, style)
-        for index in range(max(1, count - 1))
+        copy(f"soak-{number}-{index}", f"{own}-{index}", sizes.copy_words, style)
+        for index in range(max(1, count - 1 - len(behind)))
     )
-    return (*copies, _continuation(f"soak-{number}-topic", f"{nonce}-s{number}", number, sizes.tokens))
+    return (*behind, *copies, _continuation(f"soak-{number}-topic", own, number, sizes.tokens))
 
 
 def quick_continuations(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:

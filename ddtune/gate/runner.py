@@ -17,7 +17,7 @@ from ddtune.gate.plan import CROWD, LEAST_COPIES, SOAK_BATCH, GatePlan
 from ddtune.gate.probe import Probe
 from ddtune.gate.process_facts import Expected
 from ddtune.gate.sending import EngineGone, Inspect, Send
-from ddtune.gate.stage import OnCheck, OnEvent, Stage, Stopped
+from ddtune.gate.stage import LONG_PROMPT, OnCheck, OnEvent, Stage, Stopped
 from ddtune.gate.stage import nothing as ignore
 
 __all__ = ["Baseline", "EngineGone", "baseline", "canary", "full", "quick", "soak"]
@@ -143,7 +143,9 @@ async def soak(
         await run.ask(load, CROWD)
         await sleep(idle_s)
         while number < rounds or run.elapsed() < duration_s:
-            probes = prompts.soak_round(stable.nonce, number, SOAK_BATCH, stable.copy_style, plan.sizes)
+            probes = prompts.soak_round(
+                stable.nonce, number, SOAK_BATCH, stable.copy_style, plan.sizes, long=plan.has("full", LONG_PROMPT)
+            )
             await run.ask(probes, SOAK_CONCURRENCY)
             number += 1
             on_round(len(run.seen), max(requests, len(run.seen)))

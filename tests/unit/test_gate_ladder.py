@@ -125,6 +125,17 @@ def test_a_soak_begins_with_a_load_and_idle_seconds_and_leaves_some_between_its_
     assert all(seconds > 5 for seconds in slept)
 
 
+def test_each_round_of_a_soak_has_a_long_prompt_where_stable_takes_one() -> None:
+    engine = Engine()
+    asyncio.run(runner.soak(engine.send, planned(), STABLE, 0, 24))
+    rounds = [load for _, load in engine.loads[1:]]
+    assert [sum("-long" in one.id for one in load) for load in rounds] == [1, 1, 1]
+    assert {len(load) for load in rounds} == {8}
+    short = Engine()
+    asyncio.run(runner.soak(short.send, planned(replace(STABLE, no_long="stable refuses it")), STABLE, 0, 8))
+    assert not any("-long" in one.id for _, load in short.loads[1:] for one in load)
+
+
 def test_what_begins_late_in_a_soak_does_not_drown_in_what_was_well_before() -> None:
     late: Fault = only("soak-20-", says("! " * 60))
     report = asyncio.run(runner.soak(Engine(late).send, planned(), STABLE, 0, 200))
