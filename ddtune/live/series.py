@@ -94,38 +94,42 @@ class _Tier:
                 stat.add(value)
 
     def window(self, now: float, bridged_s: float, marks: tuple[Mark, ...]) -> Window:
-        last = math.floor(now / self.step_s)
-        first = last - self.count + 1
-        channels = {channel for number in range(first, last + 1) for channel in self.buckets.get(number, ())}
-        mean: dict[str, tuple[float | None, ...]] = {}
-        low: dict[str, tuple[float | None, ...]] = {}
-        high: dict[str, tuple[float | None, ...]] = {}
+        first = math.floor(now / self.step_s) - self.count + 1
+        mean: dict[str, list[float | None]] = {}
+        low: dict[str, list[float | None]] = {}
+        high: dict[str, list[float | None]] = {}
+        for number, bucket in self.buckets.items():
+            place = number - first
+            if 0 <= place < self.count:
+                for channel, stat in bucket.items():
+                    if channel not in mean:
+                        for known in (mean, low, high):
+                            known[channel] = [None] * self.count
+                    mean[channel][place] = stat.total / stat.count
+                    low[channel][place], high[channel][place] = stat.low, stat.high
         reach = math.ceil(bridged_s / self.step_s)
-        for channel in sorted(channels):
-            means: list[float | None] = []
-            lows: list[float | None] = []
-            highs: list[float | None] = []
-            seen: _Stat | None = None
-            silent = 0
-            for number in range(first, last + 1):
-                stat = self.buckets.get(number, {}).get(channel)
-                if stat is not None:
-                    if seen is not None and 0 < silent < reach:
-                        level = seen.total / seen.count
-                        means[-silent:] = lows[-silent:] = highs[-silent:] = [level] * silent
-                    means.append(stat.total / stat.count)
-                    lows.append(stat.low)
-                    highs.append(stat.high)
-                    seen, silent = stat, 0
-                else:
-                    for values in (means, lows, highs):
-                        values.append(None)
-                    silent += 1
-            mean[channel], low[channel], high[channel] = tuple(means), tuple(lows), tuple(highs)
+        for known in (mean, low, high):
+            for values in known.values():
+                _bridge(values, reach)
         start = first * self.step_s
-        return Window(
-            start, self.step_s, self.length_s, self.count, mean, low, high, tuple(m for m in marks if m.at >= start)
-        )
+        found = tuple(one for one in marks if one.at >= start)
+        return Window(start, self.step_s, self.length_s, self.count, _fixed(mean), _fixed(low), _fixed(high), found)
+
+
+def _fixed(known: dict[str, list[float | None]]) -> dict[str, tuple[float | None, ...]]:
+    return {name: tuple(values) for name, values in sorted(known.items())}
+
+
+def _bridge(values: list[float | None], reach: int) -> None:
+    """A reading goes on until the next one, where that is no more than ``reach`` buckets away."""
+    if reach < 2 or None not in values:
+        return
+    last = -1
+    for place, value in enumerate(values):
+        if value is not None:
+            if 0 <= last < place - 1 and place - last <= reach:
+                values[last + 1 : place] = [values[last]] * (place - last - 1)
+            last = place
 
 
 class Series:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual.content import Content
 
@@ -13,14 +14,37 @@ from ddtune.tui.paint_status import HEALTH_STYLE, banner
 from ddtune.tui.view import View, is_stale, oldest_s
 
 WIDE = 110
-NAME = 12
+LOW = 0.8
+"""Of the expected accept length, the part under which it stands out."""
 CURSOR = "▸"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Cells of each column; no ``data`` and no standing where there is little room."""
+
+    name: int
+    link: int
+    data: int
+    health: int
+    number: int
+    profile: int
+
+
+NARROW_COLUMNS = Columns(10, 7, 0, 9, 7, 10)
+WIDE_COLUMNS = Columns(14, 10, 8, 10, 8, 20)
+
+
+def _columns(width: int) -> Columns:
+    return WIDE_COLUMNS if width >= WIDE else NARROW_COLUMNS
 
 
 def head(width: int) -> Content:
     """The names of the columns."""
-    link = f"{'link':<10}{'data':<8}" if width >= WIDE else f"{'link':<10}"
-    text = f"   {'host':<{NAME}}{link}{'health':<10}{'W':>7}{'tok/s':>8}{'accept':>8}  {'profile':<18}what"
+    c = _columns(width)
+    data = f"{'data':<{c.data}}" if c.data else ""
+    numbers = "".join(f"{one:>{c.number}}" for one in ("W", "tok/s", "accept"))
+    text = f"   {'host':<{c.name}}{'link':<{c.link}}{data}{'health':<{c.health}}{numbers}  {'profile':<{c.profile}}what"
     return words.fit(words.line((text, words.MUTED)), width)
 
 
@@ -34,36 +58,52 @@ def lines(views: Sequence[View], chosen: int, width: int, height: int) -> list[C
 
 def row(view: View, chosen: bool, width: int) -> Content:
     """One host. What it last said is dim while it cannot be reached."""
-    snapshot, service = view.snapshot, view.snapshot.service
+    snapshot, service, c = view.snapshot, view.snapshot.service, _columns(width)
     old = not view.link_up or is_stale(snapshot, oldest_s(snapshot))
-    link = snapshot.link
-    if link.state == "up":
-        state = ("link up" if link.rtt_ms is None else f"{link.rtt_ms:.0f} ms", "")
-    else:
-        state = (link.state.upper(), f"bold {words.BAD}" if link.state != "connecting" else words.NOTE)
-    data = f"{words.age(oldest_s(snapshot)):<8}" if width >= WIDE else ""
+    state, style = _link(view)
+    data = f"{words.age(oldest_s(snapshot)):<{c.data}}" if c.data else ""
     health = (service.health.upper(), HEALTH_STYLE.get(service.health, "")) if view.link_up else (words.NONE, "")
     expected = view.expected_accept
-    low = service.accept_length is not None and expected is not None and service.accept_length < 0.8 * expected
+    low = service.accept_length is not None and expected is not None and service.accept_length < LOW * expected
     profile = words.word(service.profile)
-    standing = f" {words.safe(service.standing)}" if service.standing else ""
-    numbers = words.line(
-        f"{words.number(node_power_w(snapshot.gpus)):>7}{words.number(service.tokens_per_s):>8}",
-        (f"{words.number(service.accept_length, 2):>8}", f"bold {words.BAD}" if low else ""),
-        (f"  {words.clip(profile + standing, 17):<18}", ""),
+    standing = f" {words.safe(service.standing)}" if service.standing and width >= WIDE else ""
+    watts, rate, accept = (
+        f"{one:>{c.number}}"
+        for one in (
+            words.number(node_power_w(snapshot.gpus)),
+            words.number(service.tokens_per_s),
+            words.number(service.accept_length, 2),
+        )
     )
+    numbers = words.line(
+        watts,
+        rate,
+        (accept, f"bold {words.BAD}" if low else ""),
+        f"  {words.clip(profile + standing, c.profile - 1):<{c.profile}}",
+    )
+    name = words.clip(words.safe(snapshot.host), c.name - 1)
     return words.fit(
         words.line(
             (f" {CURSOR if chosen else ' '} ", f"bold {words.NOTE}"),
-            (f"{words.clip(words.safe(snapshot.host), NAME - 1):<{NAME}}", "bold" if not chosen else "bold reverse"),
-            (f"{state[0]:<10}", state[1]),
+            (name, "bold reverse" if chosen else "bold"),
+            " " * (c.name - len(name)),
+            (f"{words.clip(state, c.link - 1):<{c.link}}", style),
             data,
-            (f"{health[0]:<10}", health[1]),
+            (f"{health[0]:<{c.health}}", health[1]),
             numbers.stylize("dim") if old else numbers,
             *_what(view),
         ),
         width,
     )
+
+
+def _link(view: View) -> tuple[str, str]:
+    link = view.snapshot.link
+    if link.state == "up":
+        return ("up" if link.rtt_ms is None else f"{link.rtt_ms:.0f} ms"), ""
+    if link.state == "connecting":
+        return "trying", words.NOTE
+    return link.state.upper(), f"bold {words.BAD}"
 
 
 def _what(view: View) -> list[words.Part]:
@@ -82,12 +122,12 @@ def _what(view: View) -> list[words.Part]:
 
 
 def _sum(views: Sequence[View], width: int) -> Content:
-    up = [view for view in views if view.link_up]
+    up, c = [view for view in views if view.link_up], _columns(width)
     watts = [power for view in up if (power := node_power_w(view.snapshot.gpus)) is not None]
     rates = [rate for view in up if (rate := view.snapshot.service.tokens_per_s) is not None]
-    link = f"{f'{len(up)} of {len(views)} up':<{28 if width >= WIDE else 20}}"
-    total = f"{words.number(math.fsum(watts)):>7}{words.number(math.fsum(rates)):>8}"
-    return words.fit(words.line((f" Σ {'':<{NAME}}", "bold"), (link, words.MUTED), (total, "bold")), width)
+    told = f"{f'{len(up)} of {len(views)} up':<{c.link + c.data + c.health}}"
+    total = f"{words.number(math.fsum(watts)):>{c.number}}{words.number(math.fsum(rates)):>{c.number}}"
+    return words.fit(words.line((f" Σ {'':<{c.name}}", "bold"), (told, words.MUTED), (total, "bold")), width)
 
 
 def detail(view: View, width: int) -> list[Content]:

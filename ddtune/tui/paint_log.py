@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from textual.content import Content
 
@@ -64,6 +65,7 @@ def unreadable(sources: Iterable[str], width: int) -> list[Content]:
     return [row for one in sorted(sources) for row in words.folded("", UNREADABLE.format(one), width, words.WARN, 1)]
 
 
+@lru_cache(1024)
 def one_line(entry: LogLine, width: int) -> Content:
     """One entry on one line: time, severity, rank, text, and how many lines it stands for."""
     if entry.kind == "gap":

@@ -13,6 +13,7 @@ from ddtune.tui import words
 GUTTER = 6
 MARKS = {"restart": ("▲", words.WARN), "switch": ("◆", words.NOTE), "incident": ("✗", words.BAD)}
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+_WHOLE = (0x47, 0xB8)
 _BLANK = 0x2800
 _EMPTY = (" ", "")
 
@@ -73,7 +74,7 @@ def trend(values: Sequence[float | None], window: Window, top: float, columns: i
 
 def ceiling(values: Sequence[float | None], least: float) -> float:
     """A round upper edge for values that have none of their own: 1, 2, 2.5 or 5 times a power of ten."""
-    most = max((value for value in values if value is not None), default=0.0)
+    most = max(filter(None, values), default=0.0)
     most = max(most * 1.08, least)
     power = 1.0
     while power * 10 <= most:
@@ -117,10 +118,14 @@ def _draw_trace(cells: list[list[Cell]], trace: Trace, window: Window, top: floa
             lower = min(lower, before[1] + 1)
             upper = max(upper, before[0] - 1)
         before = (min(low, mean), max(high, mean))
-        for step in range(0 if trace.filled else lower, upper + 1):
+        column, side = divmod(dot, 2)
+        if trace.filled:
+            for row in range((steps - lower) // 4 + 1, rows):
+                dots[row, column] = dots.get((row, column), 0) | _WHOLE[side]
+            lower -= 3 - (steps - lower) % 4
+        for step in range(lower, upper + 1):
             row, part = divmod(steps - step, 4)
-            place = (row, dot // 2)
-            dots[place] = dots.get(place, 0) | _DOTS[dot % 2][part]
+            dots[row, column] = dots.get((row, column), 0) | _DOTS[side][part]
     for (row, column), pattern in dots.items():
         sign, style = cells[row][column]
         below = ord(sign) - _BLANK if _BLANK < ord(sign) < _BLANK + 256 else 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from textual.content import Content
 
-from ddtune.live.series import WINDOWS_S, Window
+from ddtune.live.series import Window
 from ddtune.tui.view import View
 from ddtune.tui.widgets.panel import Panel
 
@@ -14,6 +14,8 @@ Drawer = Callable[[View, Window, int, int], list[Content]]
 
 DEFAULT_S = 300
 SLOWEST_S = 5.0
+OF_ITS_TIME = 1 / 150
+"""A painting lasts for less than the time of one column."""
 
 
 class HistoryChart(Panel):
@@ -28,7 +30,7 @@ class HistoryChart(Panel):
     def show(self, view: View) -> None:
         """Paint this moment, unless the last painting still tells the same."""
         at = view.snapshot.at
-        due = min(SLOWEST_S, max(1.0, self.length_s / WINDOWS_S[1]))
+        due = min(SLOWEST_S, max(1.0, self.length_s * OF_ITS_TIME))
         # Also when a first reading, another mark or another size is there. A recording may be anywhere next.
         slot = at if view.replay else at // due
         now = (self.content_size, self.length_s, slot, view.series.version, view.paused)
