@@ -102,8 +102,9 @@ async def full(
             prompts.long_prompts(nonce, style, sizes, prompts.LONGS),
             prompts.after_long(nonce, style, sizes),
         )
-        await run.coding(isolation)
-        await run.sampling(prompts.sampled(nonce, sizes.sampled, sizes), CROWD)
+        sampled = prompts.sampled(nonce, sizes.sampled, sizes)
+        await run.coding(isolation, sampled)
+        await run.sampling(sampled, CROWD)
         await run.detectors()
         run.accept_length()
         await run.facts(inspect, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -54,6 +55,7 @@ class Stage:
         self._events = events
         self._names = [check.name for check in plan.checks if check.stage == name]
         self._hung = False
+        self._ahead: list[Answer] = []
         self._event = GateEvent(name, "", 0, len(self._names))
         self._limit_s = limit_s
         self._clock = clock
@@ -79,6 +81,8 @@ class Stage:
 
     async def ask(self, probes: Sequence[Probe], concurrency: int) -> list[Answer]:
         """Send them in what is left of the stage's time; those without an answer come back as errors."""
+        if not probes:
+            return []
         left = self._limit_s - self.elapsed()
         came: Mapping[str, Answer] = {}
         self._tell(replace(self._event, asked=self._event.asked + len(probes)))
@@ -206,19 +210,25 @@ class Stage:
     async def sampling(self, probes: Sequence[Probe], concurrency: int) -> None:
         """Open questions with production's own sampling, read by the detectors."""
         if self.planned(sampling.NAME):
-            answers = await self.ask(probes, concurrency)
+            answers = self._ahead or await self.ask(probes, concurrency)
             pairs = list(zip(probes, answers, strict=True))
             greedy = [answer for probe, answer in self.seen if probe.family == "continue"]
             self.conclude(sampling.judge(pairs, self.stable.quirks, greedy), pairs)
 
-    async def coding(self, isolation: Isolation | None) -> None:
-        """The problems that stable solves; one that is lost is asked once more with another nonce."""
+    async def coding(self, isolation: Isolation | None, ahead: Sequence[Probe] = ()) -> None:
+        """The problems that stable solves; one that is lost is asked once more with another nonce.
+
+        Running the answers takes this machine a while, in which the engine is asked what ``sampling`` asks next.
+        """
         if isolation is None or not self.planned(coding.NAME):
             return
         sizes, names = self.plan.sizes, self.stable.coding
         probes = prompts.coding(self.stable.nonce, sizes.coding, sizes.max_tokens, names)
         answers = await self.ask(probes, max(1, len(probes)))
-        judged = await coding.judge_all(probes, answers, isolation)
+        ahead = ahead if self.plan.has(self.name, sampling.NAME) else ()
+        judged, self._ahead = await asyncio.gather(
+            coding.judge_all(probes, answers, isolation), self.ask(ahead, max(1, len(ahead)))
+        )
         pairs = list(zip(probes, answers, strict=True))
         again = tuple(name for name, reason in judged.items() if reason is not None)
         if 0 < len(again) <= MOST_LOST:

@@ -118,9 +118,11 @@ async def make_plan(
         probed = await link.call("probe_build", timeout=FLAG_CHECK_S, **kept)
     build = Build.of(state, probed)
     key = engine_key(inspected.get("argv") or (), str(probed.get("build") or ""))
-    written, profile, findings = await _target(link, kind, asked, state, known, build, force=force)
-    target = written or Release(build.base.argv, {}, (), build.base.cwd)
     running = bool(inspected.get("pid"))
+    (written, profile, findings), reference = await asyncio.gather(
+        _target(link, kind, asked, state, known, build, force=force), _kept(link, key, wanted=running)
+    )
+    target = written or Release(build.base.argv, {}, (), build.base.cwd)
     same = bool(written and stable) and preflight.same_in_effect(target, stable or target, inspected.get("env") or {})
     if same and stable is not None:
         target = stable
@@ -151,7 +153,6 @@ async def make_plan(
     if kind == VISIT:
         sizes = golden.sizes_of(state)
         findings.append(_visit(sizes, state, limits.drain_s, config.clock_scale, same=same))
-    reference = await golden.kept(link, key) if running else None
     service = snapshot.service if snapshot else None
     start = downtime(state.history, profile.name)
     plan = Plan(
@@ -202,6 +203,11 @@ async def make_plan(
         golden_key=key,
         reference=reference,
     )
+
+
+async def _kept(link: HostLink, key: Mapping[str, str], *, wanted: bool) -> Reference | None:
+    """The reference that the host keeps for what runs; none where nothing does."""
+    return await golden.kept(link, key) if wanted else None
 
 
 def _visit(sizes: GateSizes, state: HostState, drain_s: float, clock_scale: float, *, same: bool) -> Finding:
