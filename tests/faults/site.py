@@ -198,7 +198,7 @@ class Site(Service):
         """A controller on its way."""
         return self.operator.start("switch", HOST, profile, "--yes", "--json", *options)
 
-    def until(self, process: subprocess.Popen[str], what: str, reached: Any, limit_s: float = 90) -> dict[str, Any]:
+    def until(self, process: subprocess.Popen[str], what: str, reached: Any, limit_s: float = 200) -> dict[str, Any]:
         """Waits until txn.json of a running controller says so; the transaction as it is then."""
         done = wait_until(what, lambda: reached(self.txn()) or process.poll() is not None, limit_s, every=0.003)
         assert done
