@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/screenshots.py [FOLDER]
 
-Takes about two minutes. PNGs need a Chromium; without one only SVGs are made.
+Takes about five minutes. PNGs need a Chromium; without one only SVGs are made.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -26,12 +28,15 @@ from ddtune.config.model import HostConfig
 from ddtune.config.resolve import resolve_host
 from ddtune.tui.app import DdtuneApp
 from ddtune.tui.desk import Desk
+from ddtune.tui.fleet import FleetApp
 from ddtune.tui.screens.outcome import OutcomeScreen
 from ddtune.tui.screens.plan import PlanScreen
 from ddtune.tui.screens.progress import ProgressScreen
 
 SIZES = ((80, 24), (160, 48))
 WAIT_S = 180.0
+BEFORE_S = 45.0
+AFTER_S = 60.0
 
 
 def main() -> None:
@@ -68,12 +73,7 @@ async def scenes(config: HostConfig, folder: Path) -> None:
     try:
         async with app.run_test(size=SIZES[-1]) as pilot:
             await until(pilot, lambda: desk.view().snapshot.service.ttft_p50_s is not None)
-            await asyncio.sleep(3)
-            await keep(pilot, folder, "live")
-            await pilot.press("t")
-            await keep(pilot, folder, "live-light")
-            await pilot.press("t", "t", "t")
-
+            await asyncio.sleep(BEFORE_S)
             await plan(pilot, "b16-eager")
             await keep(pilot, folder, "plan")
             await pilot.press("enter", "y")
@@ -92,8 +92,37 @@ async def scenes(config: HostConfig, folder: Path) -> None:
             await until(pilot, lambda: isinstance(app.screen, ProgressScreen))
             await until(pilot, lambda: isinstance(app.screen, OutcomeScreen))
             await keep(pilot, folder, "rolled-back")
+            await pilot.press("q")
+
+            # What happened is in the charts by now.
+            await asyncio.sleep(AFTER_S)
+            await keep(pilot, folder, "live")
+            await pilot.press("t")
+            await keep(pilot, folder, "live-light")
+            await pilot.press("t", "t", "t")
+            await pilot.resize_terminal(*SIZES[-1])
+            await pilot.press("4", "m")
+            await keep(pilot, folder, "chart", SIZES[-1:])
     finally:
         await asyncio.to_thread(desk.stop)
+    await hosts(config, folder)
+
+
+async def hosts(config: HostConfig, folder: Path) -> None:
+    """Two hosts that serve and one that nobody answers for."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    names = (("b300", config.port), ("b300-2", config.port), ("b300-3", port))
+    desks = [Desk(replace(config, name=name, port=at), write=False) for name, at in names]
+    app = FleetApp(desks)
+    try:
+        async with app.run_test(size=SIZES[-1]) as pilot:
+            await until(pilot, lambda: all(one.view().snapshot.service.ttft_p50_s is not None for one in desks[:2]))
+            await asyncio.sleep(BEFORE_S)
+            await keep(pilot, folder, "hosts")
+    finally:
+        for one in desks:
+            await asyncio.to_thread(one.stop)
 
 
 async def plan(pilot: Pilot[None], name: str) -> None:
@@ -117,9 +146,9 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
     await pilot.pause(0.2)
 
 
-async def keep(pilot: Pilot[None], folder: Path, name: str) -> None:
+async def keep(pilot: Pilot[None], folder: Path, name: str, sizes: Sequence[tuple[int, int]] = SIZES) -> None:
     """The present screen in each size as SVG."""
-    for width, height in SIZES:
+    for width, height in sizes:
         await pilot.resize_terminal(width, height)
         await pilot.pause(1.2)
         (folder / f"{name}-{width}x{height}.svg").write_text(pilot.app.export_screenshot(title="ddtune"))

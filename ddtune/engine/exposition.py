@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -97,13 +98,24 @@ def parse(text: str, at: float = 0.0, lines: int = 0) -> Scrape:
 
 
 def _read(line: str) -> Iterable[Sample]:
+    labelled, brace, rest = line.rpartition("}")
+    series, _, value = (labelled + brace, "", rest) if brace else line.partition(" ")
+    # A value, and in some versions the time of it.
+    parts = value.split()
+    number = _number(parts[0]) if len(parts) in (1, 2) and "_" not in parts[0] else None
+    labels = None if number is None else _labels(series)
+    if number is not None and labels is not None and math.isfinite(number):
+        yield Sample(labels, number)
+
+
+@lru_cache(4096)
+def _labels(series: str) -> Mapping[str, str] | None:
+    """The labels of a series, which is the same at each scrape; None when it cannot be read."""
     try:
-        found = [sample for family in text_string_to_metric_families(line + "\n") for sample in family.samples]
+        found = [sample for family in text_string_to_metric_families(series + " 0\n") for sample in family.samples]
     except (ValueError, IndexError, KeyError):
-        return
-    for sample in found:
-        if math.isfinite(sample.value):
-            yield Sample(sample.labels, sample.value)
+        return None
+    return found[0].labels if len(found) == 1 else None
 
 
 def _identity(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:

@@ -187,3 +187,13 @@ def test_order_of_series_does_not_matter(series: list[tuple[int, int, int]]) -> 
     one = Scrape(0, {"num_running_reqs": tuple(samples)}, len(samples))
     other = replace(one, samples={"num_running_reqs": tuple(reversed(samples))})
     assert one.total("num_running_reqs") == other.total("num_running_reqs")
+
+
+def test_a_series_is_read_alike_at_each_scrape_whatever_stands_behind_its_value() -> None:
+    text = 'sglang:num_running_reqs{name="a } b",x="\\"q\\""} 3\nsglang:num_queue_reqs 4 1395066363000\n'
+    for _ in range(2):
+        found = parse(text, 1.0)
+        assert found.samples["num_running_reqs"][0].labels == {"name": "a } b", "x": '"q"'}
+        assert (found.total("num_running_reqs"), found.total("num_queue_reqs")) == (3.0, 4.0)
+    for odd in ("3_0", "x", "", "1 2 3", "nan", "inf"):
+        assert parse(f"sglang:num_running_reqs {odd}\n", 1.0).samples == {}
