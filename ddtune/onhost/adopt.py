@@ -131,7 +131,7 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "drop_in": paths.drop_in,
         "already": False,
         "wrapper": {"env_set": sorted(found.env_set), "env_unset": list(found.env_unset)},
-        "warnings": warnings,
+        "warnings": [*warnings, *_unheard(unit, props)],
     }
 
 
@@ -162,6 +162,13 @@ def remove_drop_in(host: Host, paths: UnitPaths, made_folder: bool) -> list[str]
     with contextlib.suppress(SystemctlError):
         host.systemctl.daemon_reload()
     return removed
+
+
+def _unheard(unit: str, props: Mapping[str, str]) -> list[str]:
+    output = likeness.output(props)
+    if output is None:
+        return []
+    return [f"{unit} has {output}: no fatal line of its engine is seen, so that a crash shows by its end only"]
 
 
 def _already(paths: UnitPaths) -> Answer:

@@ -18,7 +18,7 @@ from .paths import Install, UnitPaths
 
 PROPERTIES = (
     "Id", "Transient", "User", "Group", "SupplementaryGroups", "Nice", "CPUSchedulingPolicy", "OOMScoreAdjust",
-    "PrivateNetwork", "NetworkNamespacePath", "RootDirectory", "StandardOutput", "StandardError",
+    "PrivateNetwork", "NetworkNamespacePath", "RootDirectory", "StandardOutput", "StandardError", "LogNamespace",
 )  # fmt: skip
 JOURNAL = ("journal", "journal+console", "syslog", "kmsg")
 """Outputs that reach the journal."""
@@ -49,6 +49,13 @@ def other_user(pid: int, props: Mapping[str, str]) -> Optional[str]:
     if (uid, gid) == (wanted.pw_uid, wanted_gid):
         return None
     return f"User={_user_name(uid)} Group={_group_name(gid)}"
+
+
+def output(props: Mapping[str, str]) -> Optional[str]:
+    """The setting that keeps what the engine says from the journal that ddtune reads; None where nothing does."""
+    if props.get("StandardOutput") not in (None, *JOURNAL):
+        return f"StandardOutput={props['StandardOutput']}"
+    return f"LogNamespace={props['LogNamespace']}" if props.get("LogNamespace") else None
 
 
 def other_acts(pid: int, props: Mapping[str, str]) -> list[str]:

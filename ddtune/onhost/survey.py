@@ -39,7 +39,7 @@ PROTO = 1
 _ROOM = ("/var/lib", "/run", "/dev/shm")
 _PROPERTIES = (
     *adopt_checks.PROPERTIES, "NeedDaemonReload", "Result", "SubState", "NRestarts", "Delegate", "EnvironmentFiles",
-    "Id", "Transient", "StandardOutput", "StandardError",
+    "Id", "Transient", "StandardOutput", "LogNamespace",
 )  # fmt: skip
 _API_S = 3.0
 
@@ -98,7 +98,7 @@ def _service(systemctl: Systemctl, unit: str, asked: Mapping[str, Any]) -> dict[
         "environment_unreadable": unreadable,
         "argv": redact_argv(argv) if argv else None,
         "unsupported": reason,
-        "output": None if props.get("StandardOutput") in (None, *likeness.JOURNAL) else props["StandardOutput"],
+        "output": likeness.output(props),
         "same_command": same,
         "on_disk": on_disk,
         "running": running,

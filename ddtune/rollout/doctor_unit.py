@@ -142,9 +142,9 @@ def _settings(seen: Seen) -> Iterator[Symptom]:
     if seen.service.get("output"):
         yield bad(
             "output",
-            f"StandardOutput={seen.service['output']}: what the engine says does not go to the journal",
+            f"{seen.service['output']}: what the engine says does not go to the journal that ddtune reads",
             "no log, no start phase and no incident; a fatal line brings nobody back before the process has ended",
-            f"sudo systemctl edit {seen.unit}: StandardOutput=journal under [Service]",
+            f"sudo systemctl edit {seen.unit}: StandardOutput=journal and LogNamespace= under [Service]",
         )
 
 

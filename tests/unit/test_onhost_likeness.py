@@ -65,6 +65,18 @@ def test_another_policy_is_named() -> None:
         assert not [one for one in likeness.other_acts(pid, {**UNIT, "CPUSchedulingPolicy": "3"}) if "Policy" in one]
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, None),
+        ({"StandardOutput": "append:/x.log"}, "StandardOutput=append:/x.log"),
+        ({"StandardOutput": "journal", "LogNamespace": "llm"}, "LogNamespace=llm"),
+    ],
+)
+def test_output_that_ddtune_does_not_read_is_named(changes: dict[str, str], named: str | None) -> None:
+    assert likeness.output({**UNIT, **changes}) == named
+
+
 def test_the_user_is_that_of_the_unit() -> None:
     pid, own = os.getpid(), str(os.geteuid())
     ids = likeness.owner(pid)
