@@ -28,10 +28,11 @@ class Baseline:
     ``reference`` is what continuations are held to: answers of stable itself, or those that the host keeps. ``copies``
     are the fidelities (0 to 1) of stable's verbatim copies in ``copy_style``. ``coding`` and ``sure`` name the
     problems and the short questions that stable answers rightly of the ``coding_asked`` and ``sure_asked``. ``quirks``
-    are ``(family, detector)`` pairs that fire on stable itself. ``no_long`` says why stable takes no long prompt
-    (None: it does), ``weights`` which weights answer, by their own word. ``canary`` is the request that the host's own
-    guard repeats after a rollback, ``{"path", "body", "expect"}``, or None where stable gives no text that could be
-    expected again. ``problems`` says in sentences what is wrong with stable. Seconds are real.
+    are ``(family, detector)`` pairs that fire on stable itself. ``long_exact`` says whether stable copies behind long
+    prompts without a fault, ``no_long`` says why stable takes no long prompt (None: it does), ``weights`` which
+    weights answer, by their own word. ``canary`` is the request that the host's own guard repeats after a rollback,
+    ``{"path", "body", "expect"}``, or None where stable gives no text that could be expected again. ``problems`` says
+    in sentences what is wrong with stable. Seconds are real.
     """
 
     nonce: str
@@ -46,6 +47,7 @@ class Baseline:
     quirks: frozenset[tuple[str, str]] = frozenset()
     accept_length: float | None = None
     no_long: str | None = None
+    long_exact: bool = False
     weights: str | None = None
     canary: Mapping[str, Any] | None = None
     problems: tuple[str, ...] = ()
@@ -96,7 +98,7 @@ async def measure(
     solved: tuple[str, ...] = ()
     sure: tuple[str, ...] = ()
     sure_asked = coding_asked = 0
-    no_long = None
+    no_long, long_exact = None, False
     if full:
         singles = prompts.single_continuations(kept.nonce, sizes)
         await ask(_new(singles, kept), 1)
@@ -104,7 +106,7 @@ async def measure(
         topics = (*topics, *singles)
         short = prompts.wide_margins(nonce, sizes.wide)
         sure, sure_asked = wide_margins.right(short, await ask(short, 8)), len(short)
-        no_long = await _no_long(ask, nonce, style, sizes)
+        no_long, long_exact = await _long(ask, nonce, style, sizes)
         if isolation is not None and sizes.coding > 0 and "coding" not in sizes.skip:
             problems = prompts.coding(nonce, sizes.coding, sizes.max_tokens)
             judged = await coding.judge_all(problems, await ask(problems, len(problems)), isolation)
@@ -134,6 +136,7 @@ async def measure(
         quirks=detectors.quirks(probes, answers) | _kept_quirks(kept, sizes, full=full),
         accept_length=rate,
         no_long=no_long,
+        long_exact=long_exact,
         weights=next((answer.weight_version for answer in everything if answer.weight_version), None),
         canary=await _canary(ask, nonce, style),
         problems=_problems(everything, fidelities),
@@ -160,17 +163,22 @@ def _copying(probes: Sequence[Probe], answers: Sequence[Answer]) -> float:
     return fmean(verbatim.fidelity(probe.expect, answered[probe.id]) for probe in probes)
 
 
-async def _no_long(ask: Callable[..., Any], nonce: str, style: str, sizes: GateSizes) -> str | None:
-    """Why stable takes no prompt of that length, None where it copies from its end."""
+async def _long(ask: Callable[..., Any], nonce: str, style: str, sizes: GateSizes) -> tuple[str | None, bool]:
+    """Why stable takes no prompt of that length (None: it copies from the end of each), and whether without a fault."""
     if sizes.long_prompt_words < 1:
-        return None
-    (probe,) = prompts.long_prompts(nonce, style, sizes, 1)
-    (answer,) = await ask((probe,), 1, keep=False)
-    if answer.error_kind == "http":
-        return f"stable refuses a prompt of {sizes.long_prompt_words} words: {answer.error}"
-    if answer.error is not None or verbatim.fidelity(probe.expect, answer) < verbatim.LEAST:
-        return f"stable itself does not copy the end of a prompt of {sizes.long_prompt_words} words"
-    return None
+        return None, False
+    probes = prompts.long_prompts(nonce, style, sizes, prompts.LONGS)
+    answers = await ask(probes, 1, keep=False)
+    refused = next((answer.error for answer in answers if answer.error_kind == "http"), None)
+    if refused is not None:
+        return f"stable refuses a prompt of {sizes.long_prompt_words} words: {refused}", False
+    copied = [
+        0.0 if answer.error is not None else verbatim.fidelity(probe.expect, answer)
+        for probe, answer in zip(probes, answers, strict=True)
+    ]
+    if min(copied) < verbatim.LEAST:
+        return f"stable itself does not copy the end of a prompt of {sizes.long_prompt_words} words", False
+    return None, min(copied) == 1
 
 
 def _new(probes: Sequence[Probe], kept: Reference) -> tuple[Probe, ...]:

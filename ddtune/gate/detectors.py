@@ -238,11 +238,11 @@ def quirks(probes: Iterable[Probe], answers: Iterable[Answer]) -> frozenset[tupl
 def judge(pairs: Sequence[tuple[Probe, Answer]], quirks: Collection[tuple[str, str]]) -> CheckResult:
     """The verdict over all answers of a stage.
 
-    One finding is enough, but for a ``SOFT`` one in a continuation, which takes two answers. A missing answer
-    makes it inconclusive.
+    One finding is enough, but for a ``SOFT`` one in a continuation and any in an answer that was sampled, which take
+    two answers. A missing answer makes it inconclusive.
     """
     found = [(probe, finding) for probe, answer in pairs for finding in findings(probe, answer, quirks)]
-    hard = [one for one in found if one[1].detector not in SOFT or one[0].family != "continue"]
+    hard = [one for one in found if _hard(*one)]
     if hard or len({probe.id for probe, _ in found}) > 1:
         found = hard or found
         hit = len({probe.id for probe, _ in found})
@@ -259,6 +259,10 @@ def judge(pairs: Sequence[tuple[Probe, Answer]], quirks: Collection[tuple[str, s
         )
     cut = sum(answer.finish_reason == "length" for _, answer in pairs)
     return CheckResult(NAME, Verdict.PASS, f"{len(pairs)} answers read ({cut} ended at their limit), nothing found")
+
+
+def _hard(probe: Probe, finding: Finding) -> bool:
+    return probe.family != "sampled" and (finding.detector not in SOFT or probe.family != "continue")
 
 
 def _text(answer: Answer) -> str:

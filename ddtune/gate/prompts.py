@@ -41,7 +41,9 @@ def text_of(nonce: str, words: int) -> str:
             break
         parts.append(sentence.format(n=rng.randrange(100, 10_000)))
         count += len(sentence.split())
-    return " ".join(" ".join(parts).split()[:words])
+    text = " ".join(" ".join(parts).split()[:words])
+    # An end in mid-sentence invites to go on with it.
+    return text if text.endswith(".") else text.rstrip(",;:") + "."
 
 
 def copy(request_id: str, nonce: str, words: int, style: str = "chat", timeout_s: float = 60.0) -> Probe:

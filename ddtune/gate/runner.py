@@ -144,9 +144,8 @@ async def soak(
         await run.ask(load, CROWD)
         await sleep(idle_s)
         while number < rounds or run.elapsed() < duration_s:
-            probes = prompts.soak_round(
-                stable.nonce, number, SOAK_BATCH, stable.copy_style, plan.sizes, long=plan.has("full", LONG_PROMPT)
-            )
+            long = stable.long_exact and plan.has("full", LONG_PROMPT)
+            probes = prompts.soak_round(stable.nonce, number, SOAK_BATCH, stable.copy_style, plan.sizes, long=long)
             await run.ask(probes, SOAK_CONCURRENCY)
             number += 1
             on_round(len(run.seen), max(requests, len(run.seen)))

@@ -166,3 +166,21 @@ def test_answers_of_other_weights_than_stables_fail() -> None:
     assert (report.failed.name, report.failed.verdict) == ("process_facts", Verdict.FAIL)
     assert "'v2'" in report.failed.reason
     assert gate(Engine(), stable).passed, "a build that does not tell is not suspected"
+
+
+def test_one_odd_sampled_answer_is_chance_and_two_are_not() -> None:
+    odd = says("кто-то написал это по-русски, хотя никто не просил")
+    assert gate(Engine(only("sampled-3", odd))).passed
+    report = gate(Engine(only("sampled-3", odd), only("sampled-5", odd)))
+    assert report.failed is not None
+    assert (report.failed.name, report.failed.cause) == ("sampling", "garbage_output")
+
+
+def test_a_model_that_copies_badly_behind_long_prompts_is_not_held_to_it_in_each_round() -> None:
+    def slips(request: Request, answer: Answer) -> Answer:
+        return replace(answer, text=answer.text.rsplit(" ", 2)[0])
+
+    stable = measured(only("long-prompt-1", slips))
+    assert stable.no_long is None
+    assert not stable.long_exact
+    assert STABLE.long_exact
