@@ -12,7 +12,11 @@ LAST = 3
 
 @dataclass(frozen=True)
 class Downtime:
-    """Seconds from the engine's stop to a checked generation. ``own`` is False where only other profiles' are known."""
+    """Seconds from the engine's stop to a checked generation.
+
+    ``own`` is False where only other profiles' are known: such a start is a cold one, which compiles kernels for shapes
+    that this host has not run yet.
+    """
 
     seconds: tuple[float, ...]
     own: bool
@@ -28,7 +32,9 @@ class Downtime:
         least, most = min(self.seconds), max(self.seconds)
         spread = f"{least:.0f} s" if round(least) == round(most) else f"{least:.0f} to {most:.0f} s"
         last = f"{len(self.seconds)} starts" if len(self.seconds) > 1 else "start"
-        return f"the last {last}{'' if self.own else ' of other profiles'}: {spread}"
+        if self.own:
+            return f"warm, the last {last}: {spread}"
+        return f"cold, its first start here may compile for minutes; the last {last} of other profiles: {spread}"
 
 
 def downtime(history: Sequence[Mapping[str, Any]], profile: str | None) -> Downtime | None:

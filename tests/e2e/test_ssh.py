@@ -123,8 +123,8 @@ def test_a_link_that_breaks_is_lost(client: Client, transport: str) -> None:
     _do("a", check, transport)
 
 
-def test_unknown_changed_and_revoked_keys_are_refused(client: Client, transport: str) -> None:
-    """K6-05. StrictHostKeyChecking no and accept-new change nothing."""
+def test_k6_05_unknown_changed_and_revoked_keys_are_refused(client: Client, transport: str) -> None:
+    """StrictHostKeyChecking no and accept-new change nothing."""
     server = client.serve("a", known=False)
     other = keygen(client.folder / "other")
     name = f"[127.0.0.1]:{server.port}"
@@ -152,7 +152,7 @@ def test_revoked_by_a_file_of_the_configuration(client: Client) -> None:
     _do("a", _works, "system")
 
 
-def test_known_hosts_none_is_refused(client: Client) -> None:
+def test_k6_05_known_hosts_none_is_refused(client: Client) -> None:
     server = client.serve("a")
     client.configure(*client.host("a", server, "UserKnownHostsFile none"))
     found = _refused("a")
@@ -161,8 +161,8 @@ def test_known_hosts_none_is_refused(client: Client) -> None:
     assert server.logins() == 0
 
 
-def test_hashed_names_and_authorities_are_known(client: Client, transport: str) -> None:
-    """K6-05, on a port that is not 22."""
+def test_k6_05_hashed_names_and_authorities_are_known(client: Client, transport: str) -> None:
+    """On a port that is not 22."""
     server = client.serve("a")
     subprocess.run(["ssh-keygen", "-H", "-f", client.known_hosts], check=True, capture_output=True)
     assert client.known_hosts.read_text().startswith("|1|")
@@ -188,8 +188,8 @@ def _again(client: Client, server: Sshd) -> Sshd:
     return server
 
 
-def test_jump_hosts_two_deep_each_with_a_jump_of_its_own(client: Client, transport: str) -> None:
-    """K6-04: target → first → second, told only by each one's own block."""
+def test_k6_04_jump_hosts_two_deep_each_with_a_jump_of_its_own(client: Client, transport: str) -> None:
+    """target → first → second, told only by each one's own block."""
     target, first, second = (client.serve(name) for name in ("target", "first", "second"))
     client.configure(
         *client.host("target", target, "ProxyJump first", *_options(transport)),
@@ -208,8 +208,8 @@ def test_jump_hosts_two_deep_each_with_a_jump_of_its_own(client: Client, transpo
     assert [one.logins() for one in (target, first, second)] == [2, 2, 2]
 
 
-def test_the_hop_that_failed_is_named(client: Client, transport: str) -> None:
-    """K6-04, and K6-05 for a hop: its key is checked as the target's is."""
+def test_k6_04_the_hop_that_failed_is_named(client: Client, transport: str) -> None:
+    """A hop's key is checked as the target's is."""
     target, first, second = (client.serve(name) for name in ("target", "first", "second"))
     blocks = [
         *client.host("target", target, "ProxyJump first", *_options(transport)),
@@ -305,7 +305,7 @@ def test_names_that_would_be_options_or_shell(client: Client, name: str) -> None
     assert caught.value.cause == "bad_name"
 
 
-def test_K6_01_stanzas_that_have_nothing_to_do_with_the_host(client: Client, transport: str) -> None:  # noqa: N802 (the case's id)
+def test_k6_01_stanzas_that_have_nothing_to_do_with_the_host(client: Client, transport: str) -> None:
     server = client.serve("a")
     (client.folder / "conf.d").mkdir()
     work = client.folder / "conf.d/work.conf"
@@ -331,7 +331,7 @@ def _ssh_complains(client: Client) -> str:
     return done.stderr
 
 
-def test_K6_01_what_ssh_itself_cannot_read_is_named(client: Client) -> None:  # noqa: N802 (the case's id)
+def test_k6_01_what_ssh_itself_cannot_read_is_named(client: Client) -> None:
     server = client.serve("a")
     client.configure(*client.host("a", server), "Host *", "  NoSuchOption yes")
     found = _refused("a")
@@ -340,7 +340,7 @@ def test_K6_01_what_ssh_itself_cannot_read_is_named(client: Client) -> None:  # 
     assert "terminating" in found.message or "NoSuchOption" in found.message or "nosuchoption" in found.message
 
 
-def test_K6_14_match_exec_runs_only_for_the_host_that_it_is_of(client: Client) -> None:  # noqa: N802 (the case's id)
+def test_k6_14_match_exec_runs_only_for_the_host_that_it_is_of(client: Client) -> None:
     server = client.serve("a")
     ran = client.folder / "ran"
     client.configure(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 import os
+import shutil
 import signal
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.guest import wait_until
-from tests.e2e.onhost import CANARY, OWNER
-from tests.faults.site import STABLE, UNIT, Site
+from tests.e2e.onhost import CANARY, OWNER, PYTHON
+from tests.e2e.operator import HOST, Operator
+from tests.faults.site import LIMITS, STABLE, UNIT, Site, kill, reached
 from tests.faults.test_engine import main_process
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
@@ -128,3 +134,77 @@ def test_k9_06_every_rollback_leaves_its_reason(site: Site) -> None:
     assert "--no-such-flag" in after
     assert "--no-such-flag" not in before
     assert txn["candidate"] == end["to"]["release"]
+
+
+@pytest.mark.parametrize("moment", ["stopped", "gate"])
+def test_k6_03_the_operator_vanishes_in_mid_switch(site: Site, moment: str) -> None:
+    """The host ends what was begun, and who comes back is told the true phase; never two halves."""
+    at = reached("TRIAL", ready=True) if moment == "gate" else lambda txn: "stopped" in (txn.get("times") or {})
+    process = site.start_switch("t7", "--force")
+    op = site.until(process, moment, at)["op"]
+    kill(process)
+    seen = site.status()["txn"]
+    assert seen["op"] == op
+    assert seen["state"] in ("TRIAL", "ROLLED_BACK")
+    site.back(op, "lease_lost")
+    assert len([line for line in site.lines() if line["event"] == "armed"]) == 1
+
+
+def test_k9_08_two_sessions_switch_within_a_second(site: Site, tmp_path: Path) -> None:
+    """One wins, the other is told who and until when; after a kill -9 of the winner the host is free again."""
+    other = Operator(site.guest, tmp_path / "other", LIMITS)
+    shutil.copytree(site.operator.config.parent / "profiles", other.config.parent / "profiles")
+    other.env["LOGNAME"] = "eve"
+    first = site.start_switch("t7", "--force")
+    op = site.until(first, "armed", lambda txn: txn.get("settled") is False)["op"]
+    refused = other.run("switch", HOST, "t6", "--yes", "--json")
+    assert refused.code == 7, refused
+    assert refused.json["cause"] == "busy"
+    said = refused.json["message"]
+    assert getpass.getuser() in said
+    assert op in said
+    assert "decided in" in said
+    kill(first)
+    site.back(op, "lease_lost")
+    # Nothing is left that a second operator would have to break.
+    done = other.run("restart", HOST, "--yes", "--json", timeout=150)
+    assert (done.code, done.json["outcome"]) == (0, "committed"), done
+    site.remember()
+
+
+def test_k9_09_somebodys_edit_in_mid_trial_is_theirs(own_site: Site) -> None:
+    site = own_site
+    edit = f"{DROP_IN}/50-mine.conf"
+    op = site.trial(lease_s=120)
+    text = "[Service]\nEnvironment=MINE=1\n"
+    site.guest.put(edit, text)
+    site.guest.put("/etc/sudoers.d/ops", "ops ALL=(root) NOPASSWD: ALL\n", "440")
+    site.guest.ssh(["sudo", "-n", "systemctl", "daemon-reload"], user="ops")
+    site.guest.ssh(["sudo", "-n", "systemctl", "restart", UNIT], user="ops", check=False)
+    txn = site.back(op, "drift")
+    assert site.guest.file(edit).read_text() == text
+    told = " ".join(str(entry["text"]) for entry in txn["evidence"])
+    assert "ops ran as root, by sudo" in told, told
+    assert UNIT in told
+    assert site.guest.main_env()["MINE"] == "1", "stable runs with what the host's owner has set"
+
+
+def test_k9_12_what_runs_is_counted_waited_for_and_said(own_site: Site) -> None:
+    site = own_site
+    body = json.dumps({"text": ["Tell a long story."] * 14, "sampling_params": {"max_new_tokens": 200_000}})
+    script = (
+        f"import urllib.request as u;u.urlopen(u.Request('http://127.0.0.1:{site.guest.api_port}/generate',"
+        f"{body.encode()!r},{{'Content-Type':'application/json'}}),timeout=120)"
+    )
+    users = threading.Thread(target=lambda: site.guest.ssh([PYTHON, "-c", script], check=False), daemon=True)
+    users.start()
+    wait_until("they run", lambda: (site.status()["service"]["running"] or 0) >= 14, 30)
+    plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json").json
+    assert plan["running"] >= 14
+    text = site.operator.run("switch", HOST, "t7", "--dry-run").out
+    assert f"{plan['running']} running" in text
+    assert "then cut" in text
+    code, answer = site.switch("t7", "--force")
+    assert code == 0, answer
+    assert answer["requests_cut"] >= 14
+    site.remember()

@@ -17,13 +17,22 @@ def test_the_last_three_starts_of_the_profile_count() -> None:
     found = downtime(history, "b16")
     assert found.typical_s == 150.0
     assert found.own
-    assert found.text == "the last 3 starts: 148 to 156 s"
+    assert found.text == "warm, the last 3 starts: 148 to 156 s"
 
 
 def test_without_one_of_its_own_other_profiles_tell() -> None:
     found = downtime([end("b16", 150.0)], "b4")
     assert not found.own
-    assert found.text == "the last start of other profiles: 150 s"
+    assert found.text == "cold, its first start here may compile for minutes; the last start of other profiles: 150 s"
+
+
+def test_k9_13_a_first_start_compiles_and_later_ones_do_not() -> None:
+    first = [end("b8-nvls", 150.0)]
+    assert downtime(first, "b16").text.startswith("cold, ")
+    again = [*first, end("b16", 840.0), end("b16", 152.0), end("b16", 150.0), end("b16", 151.0)]
+    found = downtime(again, "b16")
+    assert found.text.startswith("warm, ")
+    assert found.typical_s == 151.0, "the start that compiled is no measure of the next one"
 
 
 def test_a_rollback_tells_of_stable() -> None:

@@ -10,11 +10,11 @@ TABLE = HERE.parents[2] / "docs/field-cases.md"
 
 
 def test_the_table_is_true() -> None:
-    text = TABLE.read_text()
+    text = TABLE.read_text().partition("## In a switch")[0]
     rows = re.findall(r"^\| (K[1345]-\d\d) \| .* \| `(test_\w+\.py)::(test_\w+)` \|$", text, re.MULTILINE)
     assert len(rows) == len(re.findall(r"^\| K[1345]-", text, re.MULTILINE))
     for case, file, test in rows:
         assert test == "test_" + case.lower().replace("-", "_")
         assert f"def {test}(given: Given" in (HERE / file).read_text(), case
-    made = {name for file in HERE.glob("test_k*.py") for name in re.findall(r"def (test_k\d_\d\d)\(", file.read_text())}
+    made = {name for file in HERE.glob("test_k[1345]*.py") for name in re.findall(r"def (test_k\d_\d\d)\(", file.read_text())}
     assert {test for _, _, test in rows} == made
