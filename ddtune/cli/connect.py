@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -9,6 +11,9 @@ import click
 
 from ddtune.cli.hosts import reached
 from ddtune.cli.looks import look, look_options
+from ddtune.config.model import HostConfig
+
+TRIES = 3
 
 
 @click.command()
@@ -26,7 +31,34 @@ def dashboard(hosts: Sequence[str], *, write: bool, as_ascii: bool, no_mouse: bo
     shown = look(as_ascii=as_ascii, no_mouse=no_mouse, tick_s=every)
     with ExitStack() as stack:
         configs = [stack.enter_context(reached(host, as_json=False)) for host in dict.fromkeys(hosts)]
+        for config in configs:
+            ask_passphrases(config)
         from ddtune.tui.dashboard import dashboard as show
 
         code = show(configs, write=write, look=shown)
     raise SystemExit(code)
+
+
+def ask_passphrases(config: HostConfig) -> None:
+    """Ask for what unlocks the keys on the way to a host, while there is still a line to ask on.
+
+    One that is left empty, or wrong three times, is left locked: the link then says what it tried.
+    """
+    from ddtune.host.errors import Unreachable
+    from ddtune.host.keyring import locked_keys, unlock
+    from ddtune.live.target import target_of
+
+    if not sys.stdin.isatty():
+        return
+    try:
+        locked = asyncio.run(locked_keys(target_of(config)))
+    except Unreachable:
+        # The dashboard says it, and tries again.
+        return
+    for path in locked:
+        for _ in range(TRIES):
+            text = f"Passphrase of {path} (empty: go on without it)"
+            passphrase = click.prompt(text, default="", show_default=False, hide_input=True)
+            if not passphrase or unlock(path, passphrase):
+                break
+            click.echo("That is not its passphrase.")

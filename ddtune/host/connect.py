@@ -10,7 +10,6 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import asyncssh
 
@@ -18,6 +17,7 @@ from ddtune.host.asyncssh_link import AsyncsshConnection
 from ddtune.host.connection import Connection
 from ddtune.host.errors import Unreachable
 from ddtune.host.hostkeys import load_known_hosts, refusal
+from ddtune.host.keys import usable
 from ddtune.host.resolve import resolve
 from ddtune.host.system_ssh import open_system
 from ddtune.host.target import Route, Target
@@ -84,7 +84,7 @@ class _Client(asyncssh.SSHClient):
 
 async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> asyncssh.SSHClientConnection:
     known = load_known_hosts(route.known_hosts)
-    keys, halves, tried = _keys(route)
+    keys, halves, tried = usable(route)
     login_begins = asyncio.Event()
     client = _Client(login_begins)
     try:
@@ -150,40 +150,6 @@ async def _extend(limit: asyncio.Timeout, begins: asyncio.Event, login_timeout_s
     # A login may wait for a touch or a code; a host that says nothing at all may not take that long.
     await begins.wait()
     limit.reschedule(asyncio.get_running_loop().time() + login_timeout_s)
-
-
-def _keys(route: Route) -> tuple[list[asyncssh.SSHKeyPair], list[bytes], list[str]]:
-    """Key pairs that can be used without asking anybody, public halves for the agent, and what was tried in words."""
-    pairs: list[asyncssh.SSHKeyPair] = []
-    halves: list[bytes] = []
-    tried: list[str] = []
-    certificates = [str(path) for path in route.certificates if path.is_file()]
-    for path in route.identities:
-        half = next((one for one in (path, path.with_name(f"{path.name}.pub")) if _is_public(one)), None)
-        if half is not None and (half == path or not path.is_file()):
-            halves.append(asyncssh.read_public_key(half).public_data)
-            tried.append(f"the agent's {half}")
-            continue
-        if not path.is_file():
-            continue
-        try:
-            pairs += asyncssh.load_keypairs(str(path), certlist=certificates)
-            tried.append(str(path))
-        except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError, ValueError) as error:
-            locked = "passphrase" in str(error).lower()
-            tried.append(f"{path} ({'has a passphrase: ssh-add it' if locked else f'cannot be read: {error}'})")
-    if route.agent and not (halves and route.identities_only):
-        tried.append("the agent's keys")
-    return pairs, halves, tried
-
-
-def _is_public(path: Path) -> bool:
-    """Whether ``path`` holds the public half of a key, whose private half an agent may have."""
-    try:
-        asyncssh.read_public_key(path)
-        return b"PRIVATE KEY" not in path.read_bytes()
-    except (asyncssh.KeyImportError, OSError, ValueError):
-        return False
 
 
 def _timeout_message(route: Route, client: _Client, login_began: bool) -> str:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ddtune.cli.connect import ask_passphrases
+from ddtune.config.model import HostConfig
+from ddtune.host import keyring, keys
 from ddtune.host.asyncssh_link import AsyncsshConnection
 from ddtune.host.connect import connect
 from ddtune.host.connection import Connection
@@ -279,6 +282,35 @@ def test_an_encrypted_key_is_said_to_be_one(client: Client) -> None:
     assert found.cause == "auth_failed"
     assert "passphrase" in found.message
     assert "ssh-add" in found.message
+
+
+def test_an_encrypted_key_is_asked_for_before_the_screen_starts(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hop = client.serve("hop")
+    server = client.serve("a")
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", client.login], check=True)
+    client.configure(*client.host("a", server, "ProxyJump hop"), *client.host("hop", hop))
+    monkeypatch.setattr(keys, "PASSPHRASES", {})
+    monkeypatch.setattr(keyring, "PASSPHRASES", keys.PASSPHRASES)
+    answers = iter(["wrong", "secret"])
+    asked = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.prompt", lambda text, **_: (asked.append(text), next(answers))[1])
+    ask_passphrases(HostConfig("box", "a"))
+    assert len(asked) == 2
+    assert str(client.login) in asked[0]
+    assert "secret" not in asked[0]
+    _do("a", _works, "asyncssh")
+    ask_passphrases(HostConfig("box", "a"))
+    assert len(asked) == 2, "asked once for the whole way"
+
+
+def test_a_key_that_an_agent_holds_is_not_asked_for(agent: Client) -> None:
+    server = agent.serve("a")
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", agent.login], check=True)
+    agent.configure(*agent.host("a", server))
+    assert asyncio.run(keyring.locked_keys(Target("a"))) == []
 
 
 def test_ipv6(client: Client, transport: str) -> None:

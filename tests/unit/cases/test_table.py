@@ -16,5 +16,6 @@ def test_the_table_is_true() -> None:
     for case, file, test in rows:
         assert test == "test_" + case.lower().replace("-", "_")
         assert f"def {test}(given: Given" in (HERE / file).read_text(), case
-    made = {name for file in HERE.glob("test_k[1345]*.py") for name in re.findall(r"def (test_k\d_\d\d)\(", file.read_text())}
+    files = HERE.glob("test_k[1345]*.py")
+    made = {name for file in files for name in re.findall(r"def (test_k\d_\d\d)\(", file.read_text())}
     assert {test for _, _, test in rows} == made
