@@ -63,6 +63,7 @@ async def judge(
     sizes: GateSizes = PRODUCTION,
     isolation: Isolation | None = TRUSTING,
     budget: int | None = 8,
+    flags: str = "",
     reference: Reference | None = None,
     stages: tuple[str, ...] = ("quick", "full", "soak"),
 ) -> Judged:
@@ -75,7 +76,7 @@ async def judge(
         clock=clock,
     )  # fmt: skip
     assert measured.problems == ()
-    service = VirtualService(scenario, seed=seed + 1, budget=budget)
+    service = VirtualService(scenario, seed=seed + 1, budget=budget, flags=flags)
     plan = planning.plan(
         sizes, speculative=budget is not None, isolation=isolation.kind if isolation else None, baseline=measured
     )
