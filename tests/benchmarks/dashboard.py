@@ -172,13 +172,13 @@ def caught(config: HostConfig) -> list[dict[str, Any]]:
 
 
 async def sampled(lines: list[dict[str, Any]], hours: float) -> dict[str, float]:
-    """Resident memory after a tenth of an hour, half of all, and all of the sampled time, by the hour."""
+    """Resident memory after a twentieth, a half and all of the sampled time, by the hour."""
     began = lines[0]["came"]
     length_s = lines[-1]["came"] - began + 1 / HZ
     state = State("b300", simulated=True, tick_s=1 / HZ)
     series, found, base = Series(), {}, moment()
     desk = FakeDesk(View(base.snapshot, 0.0, profiles=base.profiles, series=series, envelope=base.envelope))
-    marks = [0.1, hours / 2, hours]
+    marks = [hours / 20, hours / 2, hours]
     app = DdtuneApp(desk)  # type: ignore[arg-type]  # a desk without a host
     async with app.run_test(size=SIZE) as pilot:
         number = passed = 0
