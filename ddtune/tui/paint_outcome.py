@@ -61,7 +61,7 @@ def lines(outcome: Outcome, plan: Plan | None, width: int) -> list[Content]:
     if outcome.outcome != "refused":
         found += folded(
             "cost",
-            f"down {words.number(outcome.downtime_s, 1)} s · {words.number(outcome.requests_cut)} requests cut · "
+            f"down {words.span(outcome.downtime_s)} · {words.number(outcome.requests_cut)} requests cut · "
             f"{words.number(outcome.served_ungated)} answers served ungated",
             width,
         )

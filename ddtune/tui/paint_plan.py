@@ -10,6 +10,8 @@ from ddtune.rollout.model import Finding, Plan
 from ddtune.tui import words
 from ddtune.tui.words import folded
 
+LADDER = "concurrency_"
+
 
 def lines(plan: Plan, standing: str | None, forced: bool, width: int) -> list[Content]:
     """From, to, what differs, what speaks against it, who is hit, how it is judged and how it goes back."""
@@ -92,11 +94,17 @@ def _users(plan: Plan, width: int) -> list[Content]:
 
 
 def _gate(plan: Plan, width: int) -> list[Content]:
-    planned = [name.replace("_", " ") for name in plan.gate if name != "soak"]
-    found = folded("gate", f"{', '.join(planned)}; then a soak of {words.span(plan.soak_s)}", width)
+    found = folded("gate", f"{', '.join(_planned(plan))}; then a soak of {words.span(plan.soak_s)}", width)
     for name, why in plan.not_planned.items():
         found += folded("not run", f"{name.replace('_', ' ')}: {words.safe(why)}", width, words.WARN)
     return found
+
+
+def _planned(plan: Plan) -> list[str]:
+    """The checks by name; the steps of the ladder in one."""
+    steps = [name.removeprefix(LADDER) for name in plan.gate if name.startswith(LADDER)]
+    others = [name.replace("_", " ") for name in plan.gate if name != "soak" and not name.startswith(LADDER)]
+    return others + ([f"ladder at C = {', '.join(steps)}"] if steps else [])
 
 
 def _back(plan: Plan, width: int) -> list[Content]:

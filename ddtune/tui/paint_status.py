@@ -111,7 +111,7 @@ def _loudest(view: View) -> tuple[str, str]:
     snapshot, txn = view.snapshot, view.snapshot.txn or {}
     state = str(txn.get("state"))
     if state in LOUD_STATES:
-        action = txn.get("action") or txn.get("cause") or "a person must act"
+        action = txn.get("action") or str(txn.get("cause") or "a person must act").replace("_", " ")
         return f"{LOUD_STATES[state]}: {words.safe(action)} ({words.word(txn.get('op'))})", words.LOUD
     if not view.link_up:
         return _link(view), words.LOUD if snapshot.link.state != "connecting" else words.BUSY
@@ -160,7 +160,7 @@ def _running(view: View) -> str:
     target = txn.get("candidate_profile") or str(txn.get("candidate"))[:12]
     state = str(txn.get("state"))
     if state == "ROLLED_BACK":
-        stable, cause = words.word(txn.get("stable_profile")), words.word(txn.get("cause"))
+        stable, cause = words.word(txn.get("stable_profile")), words.word(txn.get("cause")).replace("_", " ")
         return f"ROLLING BACK to {stable} because {cause}, {words.word(txn.get('op'))} by {who}"
     lease = view.until("lease_until")
     left = "" if lease is None else f", goes back in {words.span(lease)} unless renewed"

@@ -15,14 +15,13 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from ddtune.config.model import HostConfig
-from ddtune.config.paths import config_dir
-from ddtune.profiles.files import shipped_dir
 from ddtune.tui.app import DdtuneApp
 from ddtune.tui.desk import Desk
 from ddtune.tui.screens.live import LiveScreen
 from ddtune.tui.screens.outcome import OutcomeScreen
 from ddtune.tui.screens.plan import PlanScreen
 from tests.tui import hands
+from tests.tui.embedded import shorter_gates
 from tests.tui.gate import Gate
 from tests.tui.hands import alive, listed, shown
 
@@ -34,13 +33,7 @@ until = functools.partial(hands.until, limit_s=LIMIT_S)
 
 @pytest.fixture(autouse=True)
 def quick_gates(settled: None) -> None:
-    """The user's own copies of two profiles: the same axes behind a shorter gate."""
-    folder = config_dir() / "profiles"
-    folder.mkdir(parents=True)
-    for name in ("b8-nvls", "b16-eager"):
-        text = (shipped_dir() / f"{name}.toml").read_text().partition("[gate]")[0]
-        gate = "[gate]\nconcurrency = [1, 2]\nsoak_s = 40\nsoak_requests = 20\ncoding = 1\n"
-        (folder / f"{name}.toml").write_text(text + gate)
+    shorter_gates()
 
 
 @asynccontextmanager

@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.color import Color
+from textual.theme import Theme
 
 from ddtune.config import crash
 from ddtune.engine.model import LogLine
 from ddtune.rollout.model import Plan
+from ddtune.tui import themes
 from ddtune.tui.app import DdtuneApp
 from ddtune.tui.look import Look
 from ddtune.tui.screens.live import LiveScreen
@@ -47,6 +50,58 @@ def test_k7_03_a_crash_is_in_a_file_whose_path_is_shown() -> None:
     text = Path(path).read_text()
     assert "ZeroDivisionError" in text
     assert secret not in text
+
+
+async def test_k7_04_how_to_select_text_is_said() -> None:
+    app = DdtuneApp(FakeDesk(moment()))
+    async with app.run_test(size=(120, 50)) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "holding Shift" in shown(pilot)
+        assert "--no-mouse" in shown(pilot)
+
+
+def _contrast(one: Color, other: Color) -> float:
+    """The ratio of WCAG 2.1, section 1.4.3."""
+
+    def luminance(color: Color) -> float:
+        parts = (part / 255 for part in (color.r, color.g, color.b))
+        red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [themes.DARK, themes.LIGHT], ids=lambda one: one.name)
+def test_k7_06_every_colour_of_text_is_read_on_its_ground(theme: Theme) -> None:
+    colours = {name: getattr(theme, name) for name in ("success", "warning", "error", "accent", "foreground")}
+    colours["muted"] = theme.variables["muted"]
+    for name, text in colours.items():
+        for ground in (theme.background, theme.surface, theme.panel):
+            assert _contrast(Color.parse(text), Color.parse(ground)) >= 4.5, (name, ground)
+    for kind in ("loud", "busy"):
+        text, ground = theme.variables[f"{kind}-foreground"], theme.variables[kind]
+        assert _contrast(Color.parse(text), Color.parse(ground)) >= 4.5, kind
+
+
+async def test_states_are_read_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    for name, words in (
+        ("rolled-back", ("READ-ONLY", "SERVING", "↩ rolled back")),
+        ("rollback-failed", ("ROLLBACK FAILED",)),
+        ("host-action", ("HOST ACTION REQUIRED",)),
+    ):
+        app = DdtuneApp(FakeDesk(moment(name)))
+        async with app.run_test(size=(160, 48)) as pilot:
+            await pilot.pause()
+            assert all(word in shown(pilot) for word in words)
+            strips = app.screen._compositor.render_strips()
+            colours = {part.style.color for strip in strips for part in strip if part.style and part.style.color}
+            assert colours
+            for colour in colours:
+                red, green, blue = colour.get_truecolor()
+                assert red == green == blue, colour
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 15), (20, 5)])

@@ -72,10 +72,12 @@ async def _played(recording: Recording, places: list[float]) -> dict[float, list
         async with app.run_test(size=(80, 24)) as pilot:
             for place in places:
                 await asyncio.wrap_future(desk.seek(place))
+                app.screen.refresh_view()
                 await pilot.pause()
                 found = [picture(app)]
                 for there, back in (("l", "escape"), ("H", "q")):
                     await pilot.press(there)
+                    await app.workers.wait_for_complete()
                     await pilot.pause()
                     found.append(picture(app))
                     await pilot.press(back)

@@ -21,7 +21,10 @@ SIGNS = {
     "!": "hot, bad or failed",
 }
 
-
+MORE = (
+    "The word at the right is the key's id: [keys] in the config binds another key to it.",
+    "Select text with the mouse while holding Shift, or start with --no-mouse.",
+)
 OTHERS = ("app.focus", "screen.")
 """Actions of Textual's own that need no word here."""
 
@@ -43,13 +46,16 @@ class HelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Write the page."""
         page = self.query_one(Page)
-        page.write([*_keys(self._active, self.app.get_key_display), words.line(""), *_signs()])
+        page.write(
+            [*_keys(self._active, self.app.get_key_display), words.line(""), *_signs(), words.line(""), *_more()]
+        )
         page.focus()
 
 
 def _keys(bindings: Iterable[ActiveBinding], display: object) -> list[Content]:
     assert callable(display)
     keys: dict[tuple[str, str], list[str]] = {}
+    ids: dict[tuple[str, str], str] = {}
     for active in bindings:
         binding = active.binding
         if not binding.description or binding.system or binding.action.startswith(OTHERS):
@@ -57,10 +63,20 @@ def _keys(bindings: Iterable[ActiveBinding], display: object) -> list[Content]:
         dead = "" if active.enabled else " (not while the host cannot be reached)"
         text = (binding.tooltip or binding.description) + dead
         keys.setdefault((binding.action, text), []).append(str(display(binding)))
+        if binding.id:
+            ids.setdefault((binding.action, text), binding.id)
     return [
-        words.line((f" {' '.join(dict.fromkeys(shown)):<16}", f"bold {words.NOTE}"), text)
-        for (_, text), shown in keys.items()
+        words.line(
+            (f" {' '.join(dict.fromkeys(shown)):<12}", f"bold {words.NOTE}"),
+            f"{one[1]:<52}",
+            (f" {ids.get(one, '')}", words.MUTED),
+        )
+        for one, shown in keys.items()
     ]
+
+
+def _more() -> list[Content]:
+    return [words.line((f" {line}", words.MUTED)) for line in MORE]
 
 
 def _signs() -> list[Content]:
