@@ -93,7 +93,10 @@ async def test_a_crash_and_its_rollback_replay_identically(recorded: tuple[Path,
     places = [*events(recording), recording.length_s]
     first = await _played(recording, places)
     # Another run of the same file, and going backward in it.
-    assert await _played(read(recorded[0]), places[::-1]) == first
+    second = await _played(read(recorded[0]), places[::-1])
+    for place in places:
+        for before, after in zip(first[place], second[place], strict=True):
+            assert after.splitlines() == before.splitlines(), place
     assert len({text for found in first.values() for text in found}) > 10
 
 

@@ -22,7 +22,7 @@ SIGNS = {
 }
 
 MORE = (
-    "The word at the right is the key's id: [keys] in the config binds another key to it.",
+    "The grey word is an id: [keys] in the config binds another key to it.",
     "Select text with the mouse while holding Shift, or start with --no-mouse.",
 )
 OTHERS = ("app.focus", "screen.")
@@ -36,7 +36,8 @@ class HelpScreen(ModalScreen[None]):
 
     def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
         super().__init__()
-        self._active = list(bindings)
+        # What the line at the bottom names comes first.
+        self._active = sorted(bindings, key=lambda one: not one.binding.show)
 
     def compose(self) -> ComposeResult:
         page = Page(id="help")
@@ -44,15 +45,21 @@ class HelpScreen(ModalScreen[None]):
         yield page
 
     def on_mount(self) -> None:
-        """Write the page."""
-        page = self.query_one(Page)
-        page.write(
-            [*_keys(self._active, self.app.get_key_display), words.line(""), *_signs(), words.line(""), *_more()]
-        )
-        page.focus()
+        """Write the page once its width is known."""
+        self.query_one(Page).focus()
+        self.call_after_refresh(self._write)
+
+    def on_resize(self) -> None:
+        """Fold the lines anew."""
+        self.call_after_refresh(self._write)
+
+    def _write(self) -> None:
+        page, blank = self.query_one(Page), words.line("")
+        keys = _keys(self._active, self.app.get_key_display, page.line_width)
+        page.write([*keys, blank, *_signs(), blank, *_more()])
 
 
-def _keys(bindings: Iterable[ActiveBinding], display: object) -> list[Content]:
+def _keys(bindings: Iterable[ActiveBinding], display: object, width: int) -> list[Content]:
     assert callable(display)
     keys: dict[tuple[str, str], list[str]] = {}
     ids: dict[tuple[str, str], str] = {}
@@ -66,10 +73,13 @@ def _keys(bindings: Iterable[ActiveBinding], display: object) -> list[Content]:
         if binding.id:
             ids.setdefault((binding.action, text), binding.id)
     return [
-        words.line(
-            (f" {' '.join(dict.fromkeys(shown)):<12}", f"bold {words.NOTE}"),
-            f"{one[1]:<52}",
-            (f" {ids.get(one, '')}", words.MUTED),
+        words.fit(
+            words.line(
+                (f" {' '.join(dict.fromkeys(shown)):<11} ", f"bold {words.NOTE}"),
+                one[1],
+                (f"  {ids[one]}" if one in ids else "", words.MUTED),
+            ),
+            width,
         )
         for one, shown in keys.items()
     ]

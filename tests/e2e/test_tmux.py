@@ -1,0 +1,106 @@
+"""The dashboard as an operator has it: tmux, a real ssh login, 256 colours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from ddtune.profiles.store import load_profiles
+from tests.e2e.guest import Guest, wait_until
+
+ROOT = Path(__file__).parent.parent.parent
+DEMO = [sys.executable, "-m", "ddtune.cli.main", "demo"]
+
+
+class Tmux:
+    """A tmux server of its own with one window in which a command runs."""
+
+    def __init__(self, folder: Path, command: list[str], width: int, height: int) -> None:
+        self._socket = folder / "tmux"
+        size = ["-x", str(width), "-y", str(height)]
+        # The window stays when the command has ended, so that what it left behind can be seen.
+        shown = f"{shlex.join(command)}; echo ended $?; stty -a; exec cat"
+        self("-f", "/dev/null", "new-session", "-d", *size, f"TERM=screen-256color {shown}")
+
+    def __call__(self, *words: str) -> str:
+        env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "COLORTERM")}
+        command = ["tmux", "-S", str(self._socket), *words]
+        return subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=30).stdout
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self("send-keys", key)
+
+    def shown(self, *options: str) -> str:
+        return self("capture-pane", "-p", *options)
+
+    def until(self, text: str, limit_s: float = 180) -> str:
+        def seen() -> str:
+            found = self.shown()
+            return found if text in " ".join(found.replace("│", " ").split()) else ""
+
+        try:
+            return wait_until(f"{text!r} is shown", seen, limit_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.shown()}") from None
+
+
+@contextmanager
+def dashboard(guest: Guest, folder: Path, width: int = 100, height: int = 30) -> Iterator[Tmux]:
+    """The dashboard on an embedded host, in a login on the guest."""
+    remote = f"cd {ROOT} && DDTUNE_SIM_SPEED=40 exec {shlex.join(DEMO)}"
+    options = {"IdentityFile": guest.identity, "UserKnownHostsFile": guest.known_hosts, "LogLevel": "ERROR"}
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    ssh = ["ssh", "-F", "none", "-tt", "-p", str(guest.port), *words, "root@127.0.0.1", remote]
+    tmux = Tmux(folder, ssh, width, height)
+    try:
+        yield tmux
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            tmux("kill-server")
+
+
+@pytest.mark.timeout(500)
+def test_the_life_of_an_incident(shared_guest: Guest, tmp_path: Path) -> None:
+    with dashboard(shared_guest, tmp_path) as tmux:
+        tmux.until("SERVING")
+        assert "38;2;" not in tmux.shown("-e"), "colours that this terminal does not have"
+        tmux.press("P")
+        tmux.until("read at")
+        tmux.press(*["j"] * list(load_profiles()).index("b12"), "Enter")
+        tmux.until("REFUSED: known bad")
+        tmux.press("f")
+        tmux.until("FORCED")
+        tmux.press("Enter")
+        tmux.until("FORCED against")
+        tmux.press("y")
+        tmux.until("ROLLED BACK")
+        tmux.until("because illegal memory access")
+        tmux.press("H")
+        tmux.until("rolled back from b12 because illegal memory access")
+        tmux.press("q", "q")
+        tmux.until("SERVING")
+        tmux.press("q")
+        tmux.until("ended 0")
+        assert re.search(r"(?<!-)\bicanon\b.*(?<!-)\becho\b", tmux.shown("-S", "-"), re.DOTALL)
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_login_leaves_no_process(shared_guest: Guest, tmp_path: Path) -> None:
+    with dashboard(shared_guest, tmp_path) as tmux:
+        tmux.until("SERVING")
+        running = ["pgrep", "-f", "^" + " ".join(DEMO) + "$"]
+        before = shared_guest.ssh(running, check=False).stdout.split()
+        assert before
+        client = int(tmux("display-message", "-p", "#{pane_pid}"))
+        ssh = int(subprocess.run(["pgrep", "-P", str(client), "ssh"], capture_output=True, check=True).stdout)
+        os.kill(ssh, 9)
+        wait_until("the dashboard ends", lambda: not shared_guest.ssh(running, check=False).stdout.split(), 30)
