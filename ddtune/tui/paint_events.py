@@ -109,7 +109,8 @@ def _event(entry: Mapping[str, Any]) -> Content:
     event = str(entry.get("event"))
     mark, style = MARKS.get(event, ("·", ""))
     target = words.word((entry.get("to") or {}).get("profile"))
-    cause = f" because {words.safe(entry['cause']).replace('_', ' ')}" if entry.get("cause") else ""
+    why = "" if entry.get("cause") == event else words.safe(entry.get("cause") or "").replace("_", " ")
+    cause = f" because {why}" if why else ""
     said = SAID.get(event, words.safe(event).replace("_", " "))
     return words.line(
         (f"{mark} ", f"bold {style}"),

@@ -17,10 +17,10 @@ STYLES = {
     "unsupported": words.BAD,
 }
 HEAD = (
-    f" {'profile':<16}{'budget':>6}{'topk':>5}  {'graphs':<7}{'nvls':<5}"
-    f"{'accept':>6}{'C=1':>6}{'C=128':>7}{'down':>7}  here"
+    f" {'profile':<14}{'budget':>6}{'topk':>5}  {'graphs':<7}{'nvls':<5}"
+    f"{'accept':>6}{'C=1':>6}{'C=128':>7}{'down':>6}  here"
 )
-LEGEND = "~ expected, not measured here"
+LEGEND = "~ expected, not seen here · down: stop to a checked generation"
 
 
 def row(entry: Entry, running: str | None) -> Content:
@@ -31,16 +31,22 @@ def row(entry: Entry, running: str | None) -> Content:
     standing = entry.standing or ""
     bad = f"!{standing}" if standing in ("failed", "known-bad", "unsupported") else standing
     return words.line(
-        (f"{mark}{words.clip(profile.name, 15):<16}", "bold"),
+        (f"{mark}{words.clip(profile.name, 13):<14}", "bold"),
         f"{_axis(profile, 'budget'):>6}{_axis(profile, 'topk'):>5}  ",
         f"{_switch(axes.get('graphs')):<7}{_switch(axes.get('nvls')):<5}",
         _seen(seen.accept_length, expect.accept_length, 6, 2),
         _seen(seen.tokens_per_s_1, expect.tokens_per_s.get(1), 6),
         _seen(seen.tokens_per_s_128, expect.tokens_per_s.get(128), 7),
-        f"{'—' if entry.downtime is None else f'{entry.downtime.typical_s:.0f} s':>7}  ",
-        (bad, STYLES.get(standing, words.MUTED)),
-        (" stable" if entry.stable else "", words.MUTED),
+        _down(entry),
+        (f"  {bad}", STYLES.get(standing, words.MUTED)),
     )
+
+
+def _down(entry: Entry) -> words.Part:
+    if entry.downtime is None:
+        return f"{words.NONE:>6}"
+    text = f"{'' if entry.downtime.own else '~'}{entry.downtime.typical_s:.0f} s"
+    return (f"{text:>6}", "" if entry.downtime.own else words.MUTED)
 
 
 def _seen(measured: float | None, expected: float | None, width: int, digits: int = 0) -> words.Part:
@@ -70,7 +76,8 @@ def detail(entry: Entry, width: int) -> list[Content]:
         found += words.folded("downtime", about, width, "", 17)
     if entry.standing:
         why = f": {words.safe(entry.cause).replace('_', ' ')}" if entry.cause else ""
-        found += words.folded("here", f"{entry.standing}{why}", width, STYLES.get(entry.standing, ""), 17)
+        stable = ", the stable release" if entry.stable else ""
+        found += words.folded("here", f"{entry.standing}{stable}{why}", width, STYLES.get(entry.standing, ""), 17)
     return found
 
 

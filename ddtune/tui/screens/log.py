@@ -69,6 +69,8 @@ class LogScreen(SubScreen):
         # A journal that may not be read looks like one that is silent.
         why = paint_log.unreadable(view.snapshot.unreadable, width)[:height]
         room = height - len(why)
+        if not found and view.snapshot.log:
+            return [*why, words.line((" no such line among those that are kept", words.MUTED))][:height]
         return [*why, *paint_log.lines(found, width, room, self._back(found, room), whole=self._whole_lines)]
 
     def _found(self, view: View) -> list[LogLine]:

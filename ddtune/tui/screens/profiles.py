@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import ClassVar
 
 from textual import on, work
@@ -66,7 +65,7 @@ class ProfilesScreen(SubScreen):
         except DeskError as error:
             options.border_subtitle = Content(words.safe(error))
             return
-        options.border_subtitle = Content(f"read at {words.clock(time.time())}")
+        options.border_subtitle = Content(f"read at {words.clock(self.view.snapshot.at)}")
         self._fill()
 
     @on(OptionList.OptionHighlighted)
