@@ -32,7 +32,7 @@ class Baseline:
     prompts without a fault, ``no_long`` says why stable takes no long prompt (None: it does), ``weights`` which
     weights answer, by their own word. ``canary`` is the request that the host's own guard repeats after a rollback,
     ``{"path", "body", "expect"}``, or None where stable gives no text that could be expected again. ``problems`` says
-    in sentences what is wrong with stable. Seconds are real.
+    in sentences what is wrong with stable. Seconds are real, ``seconds`` as if nothing had been kept.
     """
 
     nonce: str
@@ -141,7 +141,7 @@ async def measure(
         canary=await _canary(ask, nonce, style),
         problems=_problems(everything, fidelities),
         quick_seconds=quick_seconds,
-        seconds=clock() - begun,
+        seconds=(clock() - begun) * (1 + _spared(kept, sizes, full=full) / max(1, tokens(everything))),
         tokens=tokens(everything),
     )
 
@@ -179,6 +179,13 @@ async def _long(ask: Callable[..., Any], nonce: str, style: str, sizes: GateSize
     if min(copied) < verbatim.LEAST:
         return f"stable itself does not copy the end of a prompt of {sizes.long_prompt_words} words", False
     return None, min(copied) == 1
+
+
+def _spared(kept: Reference, sizes: GateSizes, *, full: bool) -> int:
+    """Tokens that stable was not asked for, because their answers are kept; a candidate is."""
+    quick = {probe.id for probe in prompts.quick_continuations(kept.nonce, sizes)}
+    asked = [probe.id for probe in prompts.continuations(kept.nonce, sizes, full=full) if probe.id not in quick]
+    return sum(kept.answers[name].completion_tokens for name in asked if name in kept.answers)
 
 
 def _new(probes: Sequence[Probe], kept: Reference) -> tuple[Probe, ...]:

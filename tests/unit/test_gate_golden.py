@@ -102,3 +102,19 @@ def test_a_kept_reference_spares_its_prompts_and_judges_in_stables_place() -> No
     assert stable.reference.answers["crowd-topic-2"] == kept.answers["crowd-topic-2"]
     assert stable.reference.nonce == "0007-ar"
     assert stable.accept_length is not None, "what stable accepts is still asked of stable"
+
+
+def test_a_kept_reference_leaves_a_slow_candidate_the_time_that_its_prompts_take() -> None:
+    """What stable was spared the candidate is asked, so it must not be cut by stable's shorter time."""
+
+    async def seconds(*, kept: bool) -> float:
+        clock = asyncio.get_running_loop().time
+        service = VirtualService(budget=None)
+        reference = (await make(VirtualService(budget=None))).reference() if kept else None
+        stable = await runner.baseline(
+            service.send, SIZES, nonce="0008-x", speculative=False, isolation=None, reference=reference, clock=clock
+        )
+        return stable.seconds
+
+    asked, spared = (in_virtual_time(seconds(kept=kept)) for kept in (False, True))
+    assert spared > 0.7 * asked
