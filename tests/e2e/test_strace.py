@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.operator import HOST
-from tests.e2e.service import Service
+from tests.e2e.service import Service, adopted
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -48,13 +49,22 @@ def writes(trace: str) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service on whose host every program of ddtune is traced."""
+    with adopted(tmp_path_factory.mktemp("traced")) as service:
+        guest = service.guest
+        guest.put("/usr/local/bin/traced", TRACED, "755")
+        force = 'echo "ForceCommand /usr/local/bin/traced" >>/etc/ssh/sshd_config && systemctl reload ssh'
+        guest.ssh(["sh", "-c", force])
+        yield service
+
+
 @pytest.fixture
-def traced(own_service: Service) -> Service:
-    guest = own_service.guest
-    guest.put("/usr/local/bin/traced", TRACED, "755")
-    guest.ssh(["mkdir", "-p", "/run/trace"])
-    guest.ssh(["sh", "-c", 'echo "ForceCommand /usr/local/bin/traced" >>/etc/ssh/sshd_config && systemctl reload ssh'])
-    return own_service
+def traced(everything: Service) -> Service:
+    """The same with no trace of an earlier test."""
+    everything.guest.ssh(["sh", "-c", "rm -rf /run/trace && mkdir /run/trace"])
+    return everything
 
 
 def _traces(service: Service) -> dict[str, str]:

@@ -84,14 +84,14 @@ def _whole(answer: dict[str, Any]) -> None:
     json.dumps(answer)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(raw=st.binary(max_size=200))
 def test_any_bytes_are_answered(inside: Path, raw: bytes) -> None:
     _whole(helper.answer(raw))
     assert [path.name for path in inside.rglob("*")] == ["etc"]
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     verb=st.one_of(st.sampled_from(sorted(helper.VERBS)), TEXTS),
     unit=st.one_of(st.just(UNIT), VALUES),
