@@ -110,7 +110,9 @@ def test_k6_08_rights_are_probed_before_anything_is_begun(site: Site) -> None:
         assert site.untouched()
     finally:
         guest.ssh(["rm", "/etc/sudoers.d/zz-later"])
-        guest.ssh(["sh", "-c", f"rm -rf {SUDOERS} {HELPER} /usr/local/lib/ddtune /usr/local/sbin/ddtune-rollback"])
+        guest.ssh(
+            ["sh", "-c", f"rm -rf {SUDOERS} {HELPER} {HELPER}-ro /usr/local/lib/ddtune /usr/local/sbin/ddtune-rollback"]
+        )
         guest.ssh(["sh", "-c", "rm -rf /etc/systemd/system/ddtune-ended@.service /var/lib/ddtune /run/ddtune"])
         guest.ssh(["rmdir", os.path.dirname(HELPER)])
     assert changes(bare, snapshot(guest)) == []
