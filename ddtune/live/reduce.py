@@ -123,7 +123,8 @@ def _loads(state: State, line: Mapping[str, Any], received_at: float) -> State:
 def _without_metrics(state: State, received_at: float) -> State:
     """Where there are no metrics, what the loads and the log say."""
     engine = state.engine
-    if engine.scrapes:
+    # Behind a closed port nothing runs: what the log says last is of an engine that is gone.
+    if engine.scrapes or state.api.port == "refused":
         return state
     log = reading_from_log(state.log[-LOG_TAIL:], received_at - state.clock_offset_s)
     if not (engine.loads or log):

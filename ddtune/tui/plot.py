@@ -207,7 +207,7 @@ def _axis(plot: Plot, window: Window, columns: int) -> Content:
     cells: list[Cell] = [(sign, words.MUTED) for sign in f"{span} ".ljust(free, "┈")[:free]]
     for mark in window.marks:
         column = _column(mark, window, columns)
-        if column is not None and column < free:
+        if column is not None and len(span) < column < free:
             cells[column] = MARKS[mark.kind]
     cells += [(sign, "bold") for sign in now]
     return _line(words.line(" " * GUTTER), cells)

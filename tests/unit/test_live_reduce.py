@@ -222,3 +222,12 @@ def test_what_the_graph_canary_did_to_a_gpu_is_no_incident_of_the_service(pid: s
     )
     found = [incident.cause for incident in _at(state, 5.0).incidents]
     assert found == ([] if cause is None else [cause])
+
+
+def test_behind_a_closed_port_the_log_of_the_engine_that_is_gone_is_no_reading() -> None:
+    decode = "[2026-01-01 00:00:00 TP0] Decode batch, #running-req: 3, gen throughput (token/s): 300.0, #queue-req: 0"
+    state = _after([(1.0, _unit()), (1.0, _ready()), (2.0, _log(decode, at=2.0))])
+    assert _at(state, 2.0).service.tokens_per_s == 300.0
+    state = _after([(3.0, _ready(None, "refused")), (4.0, _log("Shutting down", at=4.0))], state)
+    one = _at(state, 4.0)
+    assert (one.service.tokens_per_s, one.service.running, one.ages.engine) == (None, None, None)
