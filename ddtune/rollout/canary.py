@@ -15,6 +15,7 @@ from ddtune.rollout.judge import Judge
 from ddtune.rollout.sights import Sight, hang_or_load
 
 PROBES = 2
+FIRST_WORDS = 12
 MEASURE_S = 180.0
 
 
@@ -37,6 +38,11 @@ class Canary:
         try:
             if self._measure is None or release != self._release:
                 self._silent = False
+                # Whoever answers nothing is not asked sixteen times before that is said.
+                first = prompts.copy("first", f"{self._nonce}-first", FIRST_WORDS)
+                await self._send([first.request], 1, self._limit_s)
+                if self._silent:
+                    return Sight(began, hang_or_load(self._snapshot(), began), "a short canary did not come back.")
                 measure = await runner.baseline(
                     self._send,
                     sizes,
@@ -56,6 +62,9 @@ class Canary:
 
     async def _send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
         answers = await self._judge.send(requests, concurrency, deadline_s)
+        gone = lost(answers)
+        if gone is not None:
+            raise EngineGone(gone.error)
         self._silent = self._silent or any(one.error_kind in ("timeout", "cut", "not_sent") for one in answers)
         return answers
 
