@@ -1,4 +1,4 @@
-"""Makes screenshots/ from a running embedded host: the live screen, a plan, a switch under way, one rolled back.
+"""Makes screenshots/ from a running embedded host: live, a plan, a switch under way, one rolled back, and its traces.
 
     .venv/bin/python scripts/screenshots.py [FOLDER]
 
@@ -60,7 +60,8 @@ def embedded() -> Iterator[HostConfig]:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        yield resolve_host(json.loads(process.stdout.readline())["host"])
+        # As `ddtune demo` calls it.
+        yield replace(resolve_host(json.loads(process.stdout.readline())["host"]), name="demo")
     finally:
         process.stdin.close()
         process.wait(30)
@@ -92,6 +93,12 @@ async def scenes(config: HostConfig, folder: Path) -> None:
             await until(pilot, lambda: isinstance(app.screen, ProgressScreen))
             await until(pilot, lambda: isinstance(app.screen, OutcomeScreen))
             await keep(pilot, folder, "rolled-back")
+            await pilot.press("H")
+            await pilot.pause(2.0)
+            await keep(pilot, folder, "history")
+            await pilot.press("q", "q", "P")
+            await pilot.pause(5.0)
+            await keep(pilot, folder, "profiles")
             await pilot.press("q")
 
             # What happened is in the charts by now.

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fcntl import ioctl
+from pathlib import Path
 
 import pytest
 
@@ -32,14 +33,14 @@ LIMIT_S = 150.0
 class Terminal:
     """A pty with the dashboard behind it."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, *command: str) -> None:
         self._ours, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(theirs)
         self.theirs = theirs
         self.seen = b""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ddtune.cli.main", "connect", host, "--write"],
+            [sys.executable, *command],
             cwd=ROOT,
             stdin=theirs,
             stdout=theirs,
@@ -61,13 +62,13 @@ class Terminal:
             if select.select([self._ours], [], [], left)[0]:
                 self.seen += os.read(self._ours, 65536)
 
-    def until(self, text: str) -> None:
-        """Read until a text was shown since the last call."""
+    def until(self, text: str, *, keep: bool = False) -> None:
+        """Read until a text was shown since the last call; ``keep`` what was read."""
         deadline = time.monotonic() + LIMIT_S
         while text.encode() not in self.seen:
             assert time.monotonic() < deadline, self.seen[-3000:]
             self.read(0.2)
-        self.seen = b""
+        self.seen = self.seen if keep else b""
 
     def unread(self) -> int:
         """Bytes that wait to be read."""
@@ -91,8 +92,8 @@ class Terminal:
 
 
 @contextmanager
-def terminal(host: HostConfig) -> Iterator[Terminal]:
-    made = Terminal(host.name)
+def terminal(host: HostConfig, *options: str) -> Iterator[Terminal]:
+    made = Terminal("-m", "ddtune.cli.main", "connect", host.name, "--write", *options)
     try:
         made.until("SERVING")
         yield made
@@ -149,3 +150,59 @@ def test_the_terminal_is_given_back(host: HostConfig, way_out: str) -> None:
         assert b"\x1b[?1049l" in screen.seen
         assert b"\x1b[?25h" in screen.seen
         assert b"Traceback" not in screen.seen
+
+
+def test_k7_01_mouse_reports_of_the_old_kind_are_survived(host: HostConfig) -> None:
+    with terminal(host) as screen:
+        # The last one is a click at a place that is spelled as the key that leaves.
+        for report in (b"\x1b[M\x20\x82\x21", b"\x1b[M#\xff\xff", b"\x1b[M qq"):
+            os.write(screen._ours, report)
+        os.write(screen._ours, b"\xff\xfe?")
+        screen.until("Roll back: b, then y")
+        assert screen.process.poll() is None
+        screen.press("q", "q")
+        assert screen.end() == 0
+
+
+def test_without_a_mouse_none_is_asked_for(host: HostConfig) -> None:
+    for options, asked in (((), True), (("--no-mouse",), False)):
+        made = Terminal("-m", "ddtune.cli.main", "connect", host.name, *options)
+        try:
+            made.until("SERVING", keep=True)
+            assert (b"\x1b[?1000h" in made.seen) is asked
+            made.press("q")
+            assert made.end() == 0
+        finally:
+            made.close()
+
+
+CRASH = """
+from ddtune.tui.screens.log import LogScreen
+def broken(self, view): raise ZeroDivisionError("in the test")
+LogScreen.show = broken
+import sys
+sys.argv = ["ddtune", "connect", sys.argv[1]]
+from ddtune.cli.main import main
+main()
+"""
+
+
+def test_k7_03_a_bug_ends_in_one_sentence_and_gives_the_terminal_back(
+    host: HostConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    made = Terminal("-c", CRASH, host.name)
+    try:
+        made.until("SERVING")
+        made.press("l")
+        assert made.end() == 1
+        assert termios.tcgetattr(made.theirs) == made.before
+        assert b"\x1b[?1049l" in made.seen
+        left = made.seen.rpartition(b"\x1b[?1049l")[2].decode()
+        assert "a bug of ddtune's: ZeroDivisionError" in left
+        assert "Traceback" not in left
+        log = next(tmp_path.rglob("crash.log"))
+        assert str(log) in "".join(left.split())
+        assert "in the test" in log.read_text()
+    finally:
+        made.close()
