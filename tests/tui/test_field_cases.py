@@ -12,6 +12,7 @@ from textual.theme import Theme
 
 from ddtune.config import crash
 from ddtune.engine.model import LogLine
+from ddtune.live.snapshot import Link
 from ddtune.rollout.model import Plan
 from ddtune.tui import themes
 from ddtune.tui.app import DdtuneApp
@@ -162,3 +163,22 @@ async def test_keys_are_bound_by_their_ids() -> None:
         assert "f9" in shown(pilot)
         await pilot.press("f9")
         assert not isinstance(app.screen, LiveScreen)
+
+
+async def test_a_yes_that_meets_a_lost_link_is_not_kept_for_it() -> None:
+    view = moment()
+    desk = FakeDesk(view, write=True)
+    app = DdtuneApp(desk)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("b")
+        desk.move(snapshot=replace(view.snapshot, link=Link("lost", None, "The connection was lost.")))
+        await pilot.press("y")
+        await pilot.pause()
+        assert desk.asked == []
+        assert "Not while the host cannot be reached" in shown(pilot)
+        desk.move(snapshot=view.snapshot)
+        await pilot.pause()
+        assert desk.asked == []
+        await pilot.press("y")
+        await pilot.pause()
+        assert desk.asked == ["go_back"]

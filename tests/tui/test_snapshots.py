@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from ddtune.rollout.model import Plan
 from ddtune.tui.app import DdtuneApp
 from ddtune.tui.view import View, aged
 from tests.tui.fakes import FakeDesk, moment
-from tests.tui.recorded import read
 from tests.tui.svg import picture
 
 BOTH = [(80, 24), (160, 48)]
@@ -64,46 +62,3 @@ async def test_stale(svg: SnapshotAssertion, size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("state", ["link-lost", "gpu-lost", "no-gpm", "no-metrics", "no-permission"])
 async def test_live_states(svg: SnapshotAssertion, state: str, size: tuple[int, int]) -> None:
     assert await shot(FakeDesk(moment(state)), size) == svg
-
-
-@pytest.mark.parametrize("name", ["plan", "refused"])
-async def test_plan(svg: SnapshotAssertion, name: str) -> None:
-    desk = FakeDesk(moment(), write=True, plan=read(name, Plan))
-    assert await shot(desk, (80, 24), ["P", "enter"]) == svg
-
-
-async def test_plan_confirmation(svg: SnapshotAssertion) -> None:
-    desk = FakeDesk(moment(), write=True, protected=True, plan=read("plan", Plan))
-    assert await shot(desk, (80, 24), ["P", "enter", "enter"]) == svg
-
-
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_progress(svg: SnapshotAssertion, size: tuple[int, int]) -> None:
-    assert await shot(FakeDesk(moment("progress"), write=True), size, ["o"]) == svg
-
-
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_rolled_back(svg: SnapshotAssertion, size: tuple[int, int]) -> None:
-    assert await shot(FakeDesk(moment("rolled-back"), write=True), size, ["o"]) == svg
-
-
-async def test_rollback_failed(svg: SnapshotAssertion) -> None:
-    view = moment("rolled-back")
-    outcome = replace(
-        view.run.outcome,
-        outcome="rollback_failed",
-        message="b300 could not be brought back to b8-nvls: a person must act now.",
-    )
-    txn = {
-        **view.snapshot.txn,
-        "state": "ROLLBACK_FAILED",
-        "settled": True,
-        "action": "look at the journal of the unit",
-    }
-    view = replace(snapshot_with(view, txn=txn), run=replace(view.run, outcome=outcome))
-    assert await shot(FakeDesk(view, write=True), (80, 24), ["o"]) == svg
-    assert await shot(FakeDesk(view, write=True), (80, 24)) == svg(name="live")
-
-
-async def test_history(svg: SnapshotAssertion) -> None:
-    assert await shot(FakeDesk(moment("rolled-back")), (80, 24), ["H"]) == svg

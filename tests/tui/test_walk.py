@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,8 +67,14 @@ async def test_a_crash_is_seen_explained_and_left_behind(troubled: HostConfig) -
         assert "AcceleratorError" in flat(pilot)
         await pilot.press("q", "q")
         assert isinstance(pilot.app.screen, LiveScreen)
-        await until(pilot, lambda: "SERVING" in shown(pilot))
-        assert "rolled back from b12" in flat(pilot)
+        await until(pilot, lambda: "SERVING" in shown(pilot) and "accept 4." in flat(pilot))
+        # All that a stranger asks first, at 80 by 24: which GPU draws least, whether speculation works, why the last
+        # switch was rolled back, and how to go back now.
+        text = flat(pilot)
+        assert "▼ least" in text
+        assert re.search(r"accept 4\.\d\d of 4\.48", text)
+        assert "rolled back from b12 because illegal memory access" in text
+        assert "b Roll back" in text
 
 
 async def test_what_somebody_else_began_is_seen_and_aborted_in_two_keys(troubled: HostConfig) -> None:

@@ -15,6 +15,8 @@ from textual.widgets import Button, Input, Static
 
 from ddtune.tui import words
 
+NOT_NOW = "Not while the host cannot be reached: nothing was asked of it."
+
 
 class Dialog(ModalScreen[bool]):
     """``y`` or the second button says yes; ``n``, escape, q or the focused first button says no.
@@ -72,7 +74,8 @@ class Dialog(ModalScreen[bool]):
         if self._alive():
             self.dismiss(True)
         else:
-            self.notify("Not while the host cannot be reached; nothing was asked of it.", markup=False)
+            text = words.safe(self._text)
+            self.query_one("#question", Static).update(Content(f"{text}\n\n{NOT_NOW}"))
 
     @on(Button.Pressed, "#no")
     def action_no(self) -> None:
