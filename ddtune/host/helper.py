@@ -71,6 +71,10 @@ class Helper:
         return ["sudo", "-n", *argv] if self._sudo else list(argv)
 
 
+NO_SUDO = "has no sudo"
+"""Words of the error on a host where no installer would help."""
+
+
 async def as_root_run(
     conn: Connection,
     args: Sequence[str],
@@ -113,6 +117,12 @@ def _answer(result: Result, label: str) -> dict[str, Any]:
             "read_only",
             f"sudo on {label} asks for a password, which ddtune never types (no NOPASSWD line names its helper, or a"
             " later line of sudoers undoes it): this host can only be watched; see `sudo -l` there.",
+        )
+    if result.rc and re.search("sudo: (command )?not found", said):
+        raise HelperFailed(
+            "read_only",
+            f"{label} {NO_SUDO}, by which this login would become root: log in as root, or install sudo there;"
+            " until then the host can only be watched.",
         )
     if result.rc in (126, 127) or "command not found" in said:
         raise HelperFailed(

@@ -13,7 +13,7 @@ from ddtune.gate.sending import EngineGone
 from ddtune.gpu.reading import arch
 from ddtune.host.connect import connect
 from ddtune.host.connection import Connection
-from ddtune.host.helper import Helper
+from ddtune.host.helper import NO_SUDO, Helper
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.target import target_of
 from ddtune.profiles import dialects, store
@@ -88,7 +88,7 @@ async def adopt(
         unit = meant(config, found if config.unit or found["units"] else {**found, "units": _named(adopted)})
         config = replace(config, api_port=_port(found, unit) or config.api_port)
         may = await privilege.find(conn, config)
-        if may.kind == "none" and found.get("programs"):
+        if may.kind == "none" and (found.get("programs") or NO_SUDO in may.why):
             raise Refused("read_only", may.why)
         if may.installs and unit not in adopted:
             await _check(conn, config, unit, may)

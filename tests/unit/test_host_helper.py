@@ -47,6 +47,9 @@ def test_a_refusal_keeps_cause_message_and_detail(tmp_path: Path) -> None:
     [
         (None, "not_adopted", "ddtune adopt"),
         ("echo 'sudo: a password is required' >&2; exit 1", "read_only", "asks for a password"),
+        ("echo 'bash: line 1: sudo: command not found' >&2; exit 127", "read_only", "has no sudo"),
+        ("echo 'sh: 1: sudo: not found' >&2; exit 127", "read_only", "has no sudo"),
+        ("echo 'sudo: /usr/local/x: command not found' >&2; exit 1", "not_adopted", "is not installed"),
         ('echo \'{"proto":2,"ok":true}\'', "read_only", "--upgrade"),
         ("echo Traceback; echo 'KeyError: x' >&2; exit 1", "unknown", "status 1: KeyError: x"),
     ],
