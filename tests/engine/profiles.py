@@ -15,15 +15,15 @@ soak_requests = 8
 coding = {coding}
 max_tokens = 24
 singles = 1
-crowd = 2
-tokens = 8
-copy_words = 14
-long_copy_words = 20
-mixed = 4
+crowd = 4
+tokens = 12
+copy_words = 24
+long_copy_words = 40
+mixed = 0
 wide = 0
 sampled = 0
 long_prompt_words = 0
-long_tokens = 16
+long_tokens = 24
 """
 AXES = '[axes]\nalgorithm = "none"\ngraphs = true\noverlap = true\nmax_running = {max_running}\n'
 EIGHT, FOUR = AXES.format(max_running=MAX_RUNNING), AXES.format(max_running=4)

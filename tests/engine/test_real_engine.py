@@ -20,7 +20,7 @@ from tests.engine.unit import MODEL, UNIT, argv
 pytestmark = pytest.mark.timeout(1500)
 
 STABLE = ("4", str(MODEL))
-PASSED = {"process_facts", "verbatim_copy", "agreement", "detectors", "concurrency_4", "repeated_prompt", "soak"}
+PASSED = {"process_facts", "verbatim_copy", "agreement", "detectors", "concurrency_4", "soak"}
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_sound_profile_commits(service: Service, steps: Steps) -> None:
     before = service.invocation()
     with steps.step("switch max_running 8 → 4") as seen:
         code, answer = service.switch("smol4")
-        assert (code, answer["outcome"], answer["cause"]) == (0, "committed", None), answer
+        assert (code, answer["outcome"], answer["cause"]) == (0, "committed", None), json.dumps(answer)
         seen.append(f"committed: {parts(answer['phases'])}")
     assert set(answer["gate"]) == PASSED
     assert {check["verdict"] for check in answer["gate"].values()} == {"pass"}
