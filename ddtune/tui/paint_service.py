@@ -160,14 +160,10 @@ def _why(view: View, width: int) -> list[Content]:
 
 
 def _notes(view: View, width: int) -> list[Content]:
+    """What could not be read; alarms stand with the GPUs."""
     alarms = {one.text for one in view.snapshot.alarms}
-    return [
-        row
-        for note in view.snapshot.notes
-        for row in words.folded(
-            "note", words.safe(note), width - 1, words.BAD if note in alarms else words.WARN, INDENT
-        )
-    ]
+    notes = [words.safe(note) for note in view.snapshot.notes if note not in alarms]
+    return [row for note in notes for row in words.folded("note", note, width - 1, words.WARN, INDENT)]
 
 
 def _argv(view: View, width: int) -> Sequence[Content]:

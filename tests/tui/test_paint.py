@@ -145,3 +145,48 @@ def test_every_line_keeps_its_width() -> None:
     plan = read("refused", Plan)
     for width in (58, 80, 156):
         assert all(line.cell_length <= width for line in paint_plan.lines(plan, "known-bad", False, width))
+
+
+def test_an_alarm_stands_with_the_gpus_and_a_note_with_the_service() -> None:
+    view = moment("gpu-lost")
+    (alarm,) = view.snapshot.alarms
+    noted = replace(view, snapshot=replace(view.snapshot, notes=(*view.snapshot.notes, "another thing")))
+    gpus = "\n".join(line.plain for line in paint_gpus.rows(noted, 90, 12))
+    service = "\n".join(line.plain for line in paint_service.lines(noted, 90, 30))
+    assert alarm.text in gpus
+    assert alarm.text not in service
+    assert "another thing" in service
+    assert alarm.text in (paint_status.banner(noted, 160) or "").plain
+
+
+def test_budgets_are_told_short_and_long_with_what_they_did() -> None:
+    long = "\n".join(line.plain for line in paint_service.lines(moment(), 70, 12))
+    short = "\n".join(line.plain for line in paint_service.lines(moment(), 80, 5))
+    for text in (long, short):
+        assert "b12" in text
+        assert "b16" in text
+        assert "bound by host or latency" in text
+    assert "garbage output" in long
+    assert "known bad" in short
+
+
+def test_a_frozen_gauge_and_a_second_hand_accept_length_say_so() -> None:
+    view = moment()
+    service = replace(view.snapshot.service, frozen=("cache_hit",), accept_source="log", graph_share=0.1)
+    text = "\n".join(
+        line.plain
+        for line in paint_service.lines(replace(view, snapshot=replace(view.snapshot, service=service)), 90, 12)
+    )
+    assert "(held)" in text
+    assert "by its log" in text
+    assert "graphs 10 %" in text
+
+
+def test_a_throttle_is_told_in_words_and_an_xid_on_its_gpu() -> None:
+    view = moment("gpu-lost")
+    gpus = [replace(gpu, throttle=("power_cap", "hw_thermal"), recovery="reset") for gpu in view.snapshot.gpus]
+    rows = paint_gpus.rows(replace(view, snapshot=replace(view.snapshot, gpus=tuple(gpus))), 160, 12)
+    assert "power cap, too hot" in rows[1].plain
+    assert "needs reset" in rows[1].plain
+    assert "Xid 31" in rows[1].plain
+    assert "Xid" not in rows[2].plain
