@@ -11,6 +11,7 @@ from ddtune.live.series import Mark, Window
 from ddtune.tui import words
 
 GUTTER = 6
+# The later ones lie on top where two share a column.
 MARKS = {"restart": ("▲", words.WARN), "switch": ("◆", words.NOTE), "incident": ("✗", words.BAD)}
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _WHOLE = (0x47, 0xB8)
@@ -153,11 +154,15 @@ def _draw_level(cells: list[list[Cell]], plot: Plot) -> None:
 
 
 def _draw_marks(cells: list[list[Cell]], window: Window) -> None:
-    for mark in window.marks:
+    for mark in _by_weight(window):
         column = _column(mark, window, len(cells[0]))
         if column is not None:
             for row in cells:
                 row[column] = ("┊", MARKS[mark.kind][1])
+
+
+def _by_weight(window: Window) -> list[Mark]:
+    return sorted(window.marks, key=lambda mark: list(MARKS).index(mark.kind))
 
 
 def _column(mark: Mark, window: Window, columns: int) -> int | None:
@@ -205,7 +210,7 @@ def _axis(plot: Plot, window: Window, columns: int) -> Content:
     span = f"{window.length_s // 60} min"
     span = f"{span} ago" if free > len(span) + 8 else span
     cells: list[Cell] = [(sign, words.MUTED) for sign in f"{span} ".ljust(free, "┈")[:free]]
-    for mark in window.marks:
+    for mark in _by_weight(window):
         column = _column(mark, window, columns)
         if column is not None and len(span) < column < free:
             cells[column] = MARKS[mark.kind]

@@ -74,6 +74,8 @@ def test_marks_stand_on_the_axis_where_they_happened() -> None:
     assert (axis[20], axis[40], axis[10]) == ("▲", "◆", "✗")
     assert axis.count("◆") == 1
     assert all(row[GUTTER + 20] == "┊" for row in found[:-1])
+    both = (Mark(START + 30, "switch"), Mark(START + 30.2, "restart"))
+    assert "◆" in rows(Plot(1.0, ()), window(40, *both), GUTTER + 80, 5)[-1]
 
 
 def test_a_column_keeps_its_value_while_it_moves() -> None:
