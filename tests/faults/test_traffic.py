@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,7 +26,10 @@ from tests.e2e.operator import HOST
 from tests.faults.network import HOST_IP, Network, far_site, within
 from tests.faults.site import STABLE, UNIT, Site, kill, reached
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(shutil.which("nft") is None, reason="nftables is not installed (tests/setup/packages)"),
+]
 TABLE = traffic.table(UNIT)
 
 
