@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ddtune.gate import golden
+from ddtune.gate.chances import excluded
 from ddtune.gate.isolation import probe
 from ddtune.gate.reference import Reference
 from tests.unit.virtual import VirtualService, in_virtual_time
@@ -121,6 +122,8 @@ def rendered(table: dict[str, Any], same: dict[str, Any]) -> str:
         f"A/A: {same['count']:,} gates with a soak of 40 requests, of a healthy engine whose near-ties flip, against "
         f"itself (seed {same['seed']}, {same['date']}): {failed} failures, {unsure} inconclusive, {passed:,} passed.",
     ]
+    if not failed:
+        lines[-1] += f" No failure in so many excludes more than {excluded(same['count']):.2%} with 95 % confidence."
     return "\n".join(lines)
 
 
