@@ -32,7 +32,8 @@ def judge(answers: Sequence[Answer], expect: float | None) -> CheckResult:
     value, calls = measured(answers)
     if value is None:
         return _inconclusive("no answer reported its verify calls")
-    if calls < LEAST_CALLS:
+    # A long accept length makes few calls; so many accepted drafts tell as much.
+    if calls < LEAST_CALLS and (value - 1) * calls < LEAST_CALLS:
         return _inconclusive(f"only {calls} verify calls were seen, {LEAST_CALLS} are needed")
     said = f"{value:.2f} tokens per verify call over {calls} calls"
     if value <= COLLAPSED:

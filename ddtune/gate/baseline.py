@@ -19,6 +19,7 @@ from ddtune.profiles.model import GateSizes
 CANARY_LEAST = 12
 COUNTING = "1, 2, 3, 4, 5, 6, 7, 8, 9,"
 QUICK_REPEATS, REPEATS = 4, 9
+MOST_TOGETHER = 32
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Baseline:
     """Stable's answers and what they say of it.
 
     ``reference`` is what continuations are held to: answers of stable itself, or those that the host keeps. ``copies``
-    are the fidelities (0 to 1) of stable's verbatim copies in ``copy_style``. ``coding`` and ``sure`` name the
+    are the fidelities (0 to 1) of stable's verbatim copies in ``copy_style``, ``copies_together`` of those that were
+    asked at once (empty: none were, the quick gate asks for none). ``coding`` and ``sure`` name the
     problems and the short questions that stable answers rightly of the ``coding_asked`` and ``sure_asked``. ``quirks``
     are ``(family, detector)`` pairs that fire on stable itself. ``long_exact`` says whether stable copies behind long
     prompts without a fault, ``no_long`` says why stable takes no long prompt (None: it does), ``weights`` which
@@ -40,6 +42,7 @@ class Baseline:
     reference: Reference = field(default_factory=lambda: Reference(""))
     copy_style: str = "chat"
     copies: tuple[float, ...] = ()
+    copies_together: tuple[float, ...] = ()
     coding: tuple[str, ...] = ()
     coding_asked: int = 0
     sure: tuple[str, ...] = ()
@@ -98,12 +101,14 @@ async def measure(
     solved: tuple[str, ...] = ()
     sure: tuple[str, ...] = ()
     sure_asked = coding_asked = 0
+    together: tuple[float, ...] = ()
     no_long, long_exact = None, False
     if full:
         singles = prompts.single_continuations(kept.nonce, sizes)
         await ask(_new(singles, kept), 1)
         await ask(_new(prompts.crowd_continuations(kept.nonce, sizes), kept), 8)
         topics = (*topics, *singles)
+        together = await _together(ask, nonce, style, sizes)
         short = prompts.wide_margins(nonce, sizes.wide)
         sure, sure_asked = wide_margins.right(short, await ask(short, 8)), len(short)
         no_long, long_exact = await _long(ask, nonce, style, sizes)
@@ -129,6 +134,7 @@ async def measure(
         ),
         copy_style=style,
         copies=fidelities,
+        copies_together=together,
         coding=solved,
         coding_asked=coding_asked,
         sure=sure,
@@ -161,6 +167,17 @@ async def _style(ask: Callable[..., Any], nonce: str, sizes: GateSizes) -> tuple
 def _copying(probes: Sequence[Probe], answers: Sequence[Answer]) -> float:
     answered = by_id(answers)
     return fmean(verbatim.fidelity(probe.expect, answered[probe.id]) for probe in probes)
+
+
+async def _together(ask: Callable[..., Any], nonce: str, style: str, sizes: GateSizes) -> tuple[float, ...]:
+    """The fidelities of copies at the highest level that one round of them can tell of."""
+    level = min(MOST_TOGETHER, max(sizes.concurrency, default=1))
+    if level < 2:
+        return ()
+    probes = prompts.burst(f"{nonce}-together", level, level, style, sizes)
+    answers = await ask(probes, level)
+    pairs = zip(probes, answers, strict=True)
+    return tuple(verbatim.fidelity(probe.expect, answer) for probe, answer in pairs if answer.error is None)
 
 
 async def _long(ask: Callable[..., Any], nonce: str, style: str, sizes: GateSizes) -> tuple[str | None, bool]:

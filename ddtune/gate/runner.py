@@ -58,7 +58,7 @@ async def quick(
     run = Stage("quick", send, plan, stable, progress, max(QUICK_LIMIT_S, SLOWER * stable.quick_seconds), clock, events)
     try:
         await run.facts(inspect, expected)
-        await run.copies(prompts.quick_copies(stable.nonce, stable.copy_style, plan.sizes), 1)
+        await run.copies(prompts.quick_copies(stable.nonce, stable.copy_style, plan.sizes))
         await run.agreement((prompts.quick_continuations(stable.reference.nonce, plan.sizes), 1))
         await run.detectors(prompts.questions(stable.nonce, plan.sizes))
         run.accept_length()
@@ -96,7 +96,7 @@ async def full(
             copies = prompts.burst(nonce, level, max(level, LEAST_COPIES), style, sizes)
             await run.mixed(copies, level, f"concurrency_{level}")
         await run.mixed(prompts.mixed(nonce, style, sizes), CROWD, "repeated_prompt")
-        await run.copies(prompts.long_copy(nonce, style, sizes), 1)
+        await run.copies(prompts.long_copy(nonce, style, sizes))
         await run.long_prompt(
             prompts.beside_long(nonce, style, sizes),
             prompts.long_prompts(nonce, style, sizes, prompts.LONGS),
@@ -169,7 +169,7 @@ def _soaked(run: Stage, plan: GatePlan, idle_s: float, asked: Sequence[tuple[Pro
         return replace(found, name="soak")
     copies = [(probe.expect, answer) for probe, answer in came if probe.family == "copy"]
     if copies:
-        copied = verbatim.judge(copies, run.stable.copies, "soak")
+        copied = verbatim.judge(copies, run.together, "soak")
         if copied.verdict is not Verdict.PASS:
             return copied
     rate = accept.judge([answer for _, answer in came], plan.expect_accept)

@@ -153,9 +153,9 @@ class Stage:
                 result = CheckResult(process_facts.NAME, Verdict.FAIL, said, cause="wrong_output")
             self.conclude(result, ())
 
-    async def copies(self, probes: Sequence[Probe], concurrency: int, name: str = verbatim.NAME) -> None:
-        """Verbatim copies."""
-        await self.mixed(probes, concurrency, name)
+    async def copies(self, probes: Sequence[Probe]) -> None:
+        """Verbatim copies, one by one."""
+        await self.mixed(probes, 1, verbatim.NAME)
 
     async def agreement(self, *groups: tuple[Sequence[Probe], int]) -> None:
         """Continuations against the reference's; each group is sent at its own concurrency."""
@@ -188,7 +188,13 @@ class Stage:
     async def mixed(self, probes: Sequence[Probe], concurrency: int, name: str) -> None:
         """Copies among other requests: the copies are compared, everything is read by the detectors."""
         if self.planned(name):
-            await self._copied(probes, await self.ask(probes, concurrency), name)
+            stable = self.stable.copies if concurrency == 1 else self.together
+            await self._copied(probes, await self.ask(probes, concurrency), name, stable)
+
+    @property
+    def together(self) -> tuple[float, ...]:
+        """What stable's copies are like among others; where none were asked so, as they are one by one."""
+        return self.stable.copies_together or self.stable.copies
 
     async def long_prompt(self, beside: Sequence[Probe], long: Sequence[Probe], after: Sequence[Probe]) -> None:
         """Long prompts among short ones, and whether short ones are still answered once they are over."""
@@ -196,12 +202,14 @@ class Stage:
             probes = [*long, *beside]
             answers = await self.ask(probes, len(probes))
             answers += await self.ask(after, len(after))
-            await self._copied([*probes, *after], answers, LONG_PROMPT)
+            await self._copied([*probes, *after], answers, LONG_PROMPT, self.together)
 
-    async def _copied(self, probes: Sequence[Probe], answers: Sequence[Answer], name: str) -> None:
+    async def _copied(
+        self, probes: Sequence[Probe], answers: Sequence[Answer], name: str, stable: Sequence[float]
+    ) -> None:
         pairs = list(zip(probes, answers, strict=True))
         copied = [(probe.expect, answer) for probe, answer in pairs if probe.family == "copy"]
-        result = verbatim.judge(copied, self.stable.copies, name)
+        result = verbatim.judge(copied, stable, name)
         if result.verdict is Verdict.PASS:
             found = detectors.judge(pairs, self.stable.quirks)
             result = result if found.verdict is Verdict.PASS else replace(found, name=name)

@@ -2,7 +2,10 @@
 
 Copies are compared word by word, so that wrapped lines do not count. Stable's own copies set the measure, because a
 small model does not copy perfectly. Rule: no copy under half of its words where stable had none; the mean not more than
-0.03 under stable's; and not more copies inexact than stable's share, 5 %, and one.
+0.02 under stable's, or three standard errors of the difference where stable's own copies differ; and not more copies
+inexact than 5 %, or than stable's own share makes likely (1 in 1,000) where some of its copies are. Copies among others
+are held to stable's among others: on an H200 a model of 135 million parameters copied exactly one by one, and 97 % of
+the words among 16.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from statistics import fmean
 
+from ddtune.gate import chances
 from ddtune.gate.model import Answer, CheckResult, Verdict
 
 NAME = "verbatim_copy"
 GROSS = 0.5
 MEAN_MARGIN = 0.02
+ERRORS = 3.0
+ALPHA = 0.001
 INEXACT_SHARE = 0.05
 # Stable's mean under this is no copying at all: there is nothing to hold a candidate to, and stable is in doubt itself.
 LEAST = 0.5
@@ -54,14 +60,33 @@ def _wrong(scores: Sequence[float], stable: Sequence[float]) -> str | None:
     gross = [score for score in scores if score < GROSS]
     if gross and min(stable) >= GROSS:
         return f"{len(gross)} of {len(scores)} copies have less than half of the text, the worst {min(gross):.0%}"
-    if fmean(scores) < own - MEAN_MARGIN:
+    if fmean(scores) < own - _margin(scores, stable):
         return f"copies have {fmean(scores):.1%} of the words in place, stable's {own:.1%}"
     inexact = sum(score < 1 for score in scores)
-    share = sum(score < 1 for score in stable) / len(stable)
-    allowed = math.ceil((share + INEXACT_SHARE) * len(scores))
+    allowed = _allowed(len(scores), stable)
     if inexact > allowed:
         return f"{inexact} of {len(scores)} copies are not exact, at most {allowed} are expected"
     return None
+
+
+def _allowed(of: int, stable: Sequence[float]) -> int:
+    """How many of ``of`` copies may be inexact. Where some of stable's are, a few copies do not know their share."""
+    own = sum(score < 1 for score in stable)
+    if not own:
+        return math.ceil(INEXACT_SHARE * of)
+    # Agresti and Coull's share: two hits and two misses more than were seen.
+    share = (own + 2) / (len(stable) + 4) + INEXACT_SHARE
+    return chances.allowed(of, min(1.0, share), ALPHA)
+
+
+def _margin(scores: Sequence[float], stable: Sequence[float]) -> float:
+    """How far the mean may lie under stable's. What stable never does is no noise, so its copies have to differ."""
+    degrees = len(scores) + len(stable) - 2
+    if min(stable) == max(stable) or degrees < 1:
+        return MEAN_MARGIN
+    squares = sum((score - fmean(part)) ** 2 for part in (scores, stable) for score in part)
+    error = math.sqrt(squares / degrees * (1 / len(scores) + 1 / len(stable)))
+    return max(MEAN_MARGIN, ERRORS * error)
 
 
 def _bare(text: str) -> str:

@@ -152,6 +152,17 @@ def test_copies_are_held_to_stables(texts: tuple[str, ...], stable: tuple[float,
     assert verbatim.judge(copied(*texts), stable).verdict is verdict
 
 
+def test_a_model_whose_copies_differ_is_held_to_its_own_noise() -> None:
+    """As seen on an H200: a small model copies exactly one by one, and among 16 not quite, by any of its settings."""
+    one_off = TEXT.replace(" ", " a ", 1).rsplit(" ", 3)[0]
+    texts = [TEXT] * 12 + [one_off] * 4
+    together = (1.0,) * 15 + (0.88,)
+    assert verbatim.judge(copied(*texts), together).verdict is Verdict.PASS
+    assert verbatim.judge(copied(*texts), (1.0,) * 16).verdict is Verdict.FAIL
+    assert verbatim.judge(copied(*([one_off] * 12 + [TEXT] * 4)), together).verdict is Verdict.FAIL
+    assert verbatim.judge(copied(*([TEXT] * 15 + ["no"])), together).verdict is Verdict.FAIL
+
+
 def test_a_missing_copy_is_inconclusive_unless_the_other_is_wrong() -> None:
     lost = (TEXT, Answer("c", error="no answer"))
     assert verbatim.judge([*copied(TEXT), lost], (1.0,)).verdict is Verdict.INCONCLUSIVE
@@ -173,10 +184,11 @@ def spec(tokens: int, calls: int | None) -> Answer:
     [
         ([spec(100, 100)], Verdict.FAIL, "accept_collapse"),
         ([spec(105, 100)], Verdict.FAIL, "accept_collapse"),
+        ([spec(51, 12)], Verdict.PASS, None),
         ([spec(120, 100)], Verdict.PASS, None),
         ([spec(448, 100), spec(9, None)], Verdict.PASS, None),
         ([spec(448, None)], Verdict.INCONCLUSIVE, "gate_inconclusive"),
-        ([spec(40, 8)], Verdict.INCONCLUSIVE, "gate_inconclusive"),
+        ([spec(20, 8)], Verdict.INCONCLUSIVE, "gate_inconclusive"),
         ([], Verdict.INCONCLUSIVE, "gate_inconclusive"),
     ],
 )
