@@ -50,12 +50,14 @@ class ProfilesScreen(SubScreen):
         options = self.query_one(OptionList)
         marked = options.highlighted
         running = self.view.snapshot.service.profile
+        # The frame and a scrollbar take their part.
+        width = max(20, self.size.width - 3)
+        rows = [words.fit(paint_profiles.row(entry, running), width) for entry in self._entries]
         options.clear_options()
-        options.add_options(
-            Option(paint_profiles.row(entry, running), id=entry.profile.name) for entry in self._entries
-        )
+        options.add_options(Option(row, id=entry.profile.name) for row, entry in zip(rows, self._entries, strict=True))
         if self._entries:
             options.highlighted = marked or 0
+            self._tell(self._entries[options.highlighted])
 
     @work(group="host", exit_on_error=False)
     async def _read(self) -> None:
@@ -71,7 +73,13 @@ class ProfilesScreen(SubScreen):
     @on(OptionList.OptionHighlighted)
     def detail(self, event: OptionList.OptionHighlighted) -> None:
         """Say what the marked one is."""
-        entry = self._entries[event.option_index]
+        self._tell(self._entries[event.option_index])
+
+    def on_resize(self) -> None:
+        """Fold the lines anew."""
+        self.call_after_refresh(self._fill)
+
+    def _tell(self, entry: Entry) -> None:
         lines = paint_profiles.detail(entry, max(20, self.size.width - 4))
         self.query_one("#profile-detail", Static).update(Content("\n").join(lines))
 
