@@ -23,11 +23,12 @@ def main(args: list[str]) -> int:
     paths = Paths(install.root).unit(args[0])
     try:
         record = describe(Systemctl(install), paths.unit)
-        if record["asked"] and on_trial(paths):
+        invocation = os.environ.get("INVOCATION_ID", "")
+        if record["asked"] and on_trial(paths, invocation):
             from . import who
 
             record["who"] = who.acted(install, paths.unit)
-        remember(paths, os.environ.get("INVOCATION_ID", ""), record)
+        remember(paths, invocation, record)
         if not record["asked"] and not hardware(install, paths) and late.mark_ended(paths, record):
             print(f"ddtune: {paths.unit} ended unasked in its probation", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 (a fault of ddtune must not fail the service)
@@ -59,10 +60,11 @@ def describe(systemctl: Systemctl, unit: str) -> dict[str, Any]:
     }
 
 
-def on_trial(paths: UnitPaths) -> bool:
-    """A trial was there to be ended, so that somebody will ask who did."""
+def on_trial(paths: UnitPaths, invocation: str) -> bool:
+    """The start ``invocation`` is on trial, and ddtune ends none that is: somebody will ask who did."""
     found = store.read_json(paths.txn) or {}
-    return not found.get("settled") and found.get("state") in ("TRIAL", "SOAK")
+    trying = not found.get("settled") and found.get("state") in ("TRIAL", "SOAK")
+    return trying and bool(invocation) and found.get("trial_invocation") == invocation
 
 
 def asks(job: str) -> bool:

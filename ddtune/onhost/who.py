@@ -14,7 +14,7 @@ from .journal import parse
 from .paths import Install
 from .redact import redact_text
 
-_LIMIT_S = 5.0
+_LIMIT_S = 2.0
 _BEFORE_S = 120
 _LINES = 400
 _TEXT = 200

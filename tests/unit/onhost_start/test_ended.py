@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
-from ddtune.onhost import releases, store
+from ddtune.onhost import ended, releases, store
+from ddtune.onhost.paths import Paths
 from tests.unit.onhost_start.rig import UNIT, Rig
 
 KILLED = {"SERVICE_RESULT": "signal", "EXIT_CODE": "killed", "EXIT_STATUS": "KILL"}
@@ -117,3 +119,24 @@ def test_late_crash_is_one_round_trip(rig: Rig) -> None:
     rig.run("ended", UNIT, invocation="inv2", **KILLED)
     assert rig.choose("inv3")["release"] == rig.stable
     assert [line["event"] for line in releases.history(rig.paths)] == ["late_crash"]
+
+
+@pytest.mark.parametrize(
+    ("txn", "invocation", "asks"),
+    [
+        ({"state": "TRIAL", "settled": False, "trial_invocation": "b"}, "b", True),
+        ({"state": "SOAK", "settled": False, "trial_invocation": "b"}, "b", True),
+        # Stable, which ddtune itself stops for the trial; and a trial that ddtune has given up.
+        ({"state": "TRIAL", "settled": False, "trial_invocation": None}, "a", False),
+        ({"state": "ROLLED_BACK", "settled": False, "trial_invocation": "b"}, "b", False),
+        ({"state": "TRIAL", "settled": True, "trial_invocation": "b"}, "b", False),
+        ({}, "", False),
+    ],
+)
+def test_who_ended_a_trial_is_asked_only_where_it_was_not_ddtune(
+    tmp_path: Path, txn: dict[str, object], invocation: str, asks: bool
+) -> None:
+    paths = Paths(str(tmp_path)).unit("x.service")
+    paths.ensure_run()
+    store.write_json(paths.txn, txn)
+    assert ended.on_trial(paths, invocation) is asks
