@@ -101,11 +101,6 @@ def privileged_command(guest: Guest) -> str:
     return "put User=root Group=root into its [Service]"
 
 
-def renamed_program(guest: Guest) -> str:
-    start(guest, unit_text(f"@{argv(guest.api_port).replace(' ', ' kimi ', 1)}"))
-    return "begins with 'kimi', which names no program"
-
-
 def hidden_state(guest: Guest) -> str:
     start(guest, unit_text(argv(guest.api_port), "TemporaryFileSystem=/var/lib"))
     return "does not see /var/lib of this host"
@@ -115,7 +110,7 @@ def hidden_state(guest: Guest) -> str:
     "kind",
     [
         *(forking, shell, container, other_command, changed_wrapper, limiting_wrapper, acting_wrapper),
-        *(dropping_wrapper, privileged_command, renamed_program, hidden_state),
+        *(dropping_wrapper, privileged_command, hidden_state),
     ],
     ids=lambda kind: kind.__name__,
 )
