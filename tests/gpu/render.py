@@ -11,9 +11,12 @@ import importlib.util
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from ddtune.bench.compare import judged
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "tests/gpu/h200.json"
@@ -110,7 +113,11 @@ def _host_of(name: str) -> str:
 
 
 def _arms(data: Mapping[str, Any]) -> str:
-    rows = [[pair, f"**{said['word']}**", said["reason"]] for pair, said in (data.get("compared") or {}).items()]
+    found = {
+        pair: said if said["ratio"] is None else asdict(judged(said["ratio"], said["low"], said["high"], said["pairs"]))
+        for pair, said in (data.get("compared") or {}).items()
+    }
+    rows = [[pair, f"**{said['word']}**", said["reason"]] for pair, said in found.items()]
     equal = "; ".join(f"{pair}: {said}" for pair, said in (data.get("equal_answers") or {}).items())
     return table(["first → second", "ddtune says", "why"], rows) + (
         "\n\n`second arm` is `ngram16` again on a fresh host and server: the same prompts in the same order after the "
