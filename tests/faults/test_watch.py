@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -75,7 +76,7 @@ def test_a_late_hang_goes_back_and_is_told_once(committed: Site) -> None:
         watch.until("ddtune goes back to the release before it", 300)
         watch.until("rollback ended committed", 200)
         assert site.budget() == STABLE
-        assert watch.said.count("b300: hang") + watch.said.count("b300: engine_dead") <= 2
+        assert watch.said.count("ddtune goes back to the release before it") == 1
         wait_until("the end is told", lambda: "committed" in watch.said, 30)
         assert site.status()["watch"]["alive"]
     assert not site.guest.file(f"{STATE}/watch.json").exists(), "one that was ended on purpose is not missed"
@@ -97,9 +98,9 @@ def test_a_dead_watch_is_a_note_of_the_next_status(committed: Site) -> None:
     with _watching(site) as watch:
         watch.process.kill()
         watch.process.wait()
-        left = site.guest.file(f"{STATE}/watch.json").read_text()
+        left = json.loads(site.guest.file(f"{STATE}/watch.json").read_text())
         # As it will lie there some minutes later.
-        site.guest.put(f"{STATE}/watch.json", left.replace('"at": 1', '"at": 0'))
+        site.guest.put(f"{STATE}/watch.json", json.dumps({**left, "at": left["at"] - 600}))
         status = site.status()
         assert status["watch"]["alive"] is False
         assert any("ddtune watch b300" in note for note in status["notes"])
