@@ -57,7 +57,7 @@ async def plan(pilot: Pilot[None], name: str) -> PlanScreen:
 
 
 async def test_eight_gpus_and_the_verdict_within_seconds(host: HostConfig) -> None:
-    async with opened(host, write=False) as pilot:
+    async with opened(replace(host, write=False), write=False) as pilot:
         began = time.monotonic()
         await until(pilot, lambda: len(pilot.app.desk.view().snapshot.gpus) == 8)
         print(f"first gauges after {time.monotonic() - began:.1f} s")
