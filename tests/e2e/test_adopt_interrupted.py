@@ -109,7 +109,8 @@ def names(files: dict[str, Entry]) -> dict[str, tuple[object, ...]]:
     return {path: entry[:4] for path, entry in files.items()}
 
 
-def test_an_adoption_ended_anywhere_is_made_good(victim: Victim) -> None:
+@pytest.mark.parametrize("program", ["install", "adopt"])
+def test_an_adoption_ended_anywhere_is_made_good(victim: Victim, program: str) -> None:
     victim.install()
     victim.adopt()
     whole = names(victim.files())
@@ -117,7 +118,9 @@ def test_an_adoption_ended_anywhere_is_made_good(victim: Victim) -> None:
     victim.clean()
     died = 0
     for step in range(1, 200, STRIDE):
-        ended = victim.install(step) is None or victim.adopt(step) is None
+        if program == "adopt":
+            victim.install()
+        ended = (victim.install if program == "install" else victim.adopt)(step) is None
         died += ended
         assert victim.site.untouched(), f"step {step}"
         victim.install()
@@ -128,7 +131,7 @@ def test_an_adoption_ended_anywhere_is_made_good(victim: Victim) -> None:
         assert victim.site.left() == [], f"step {step}"
         if not ended:
             break
-    print(f"adopt was ended at {died} points")
+    print(f"{program} was ended at {died} points")
     assert died >= 20 // STRIDE, "too few steps were cut"
     victim.clean()
 
