@@ -38,7 +38,7 @@ class Site:
         """The main process's environment without what every start sets anew."""
         return {name: value for name, value in self.guest.main_env(self.unit).items() if name not in PER_START}
 
-    def run(self, *args: str, code: int = 0, timeout: float = 150) -> Any:
+    def run(self, *args: str, code: int = 0, timeout: float = 300) -> Any:
         """The JSON of a command that must end with ``code``."""
         answer = self.operator.run(args[0], HOST, *args[1:], "--json", timeout=timeout)
         assert answer.code == code, answer
