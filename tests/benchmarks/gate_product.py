@@ -34,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--speed", type=float, default=60)
+    parser.add_argument("--minutes", type=float, default=60)
     asked = parser.parse_args()
     env = {**os.environ, "DDTUNE_SIM_SPEED": str(asked.speed), "DDTUNE_SIM_SCENARIO": STABLE, "DDTUNE_SIM_TRAFFIC": "0"}
     serving = subprocess.Popen(
@@ -46,6 +47,8 @@ def main() -> None:
     try:
         host = json.loads(serving.stdout.readline())["host"]
         for number in range(asked.count):
+            if time.monotonic() - begun > 60 * asked.minutes:
+                break
             one = ddtune("restart", host, "--yes")
             bad = [check for check, found in (one.get("gate") or {}).items() if found["verdict"] != "pass"]
             outcomes["passed" if one["outcome"] == "committed" else f"{one['cause']} {bad}"] += 1
@@ -53,10 +56,11 @@ def main() -> None:
     finally:
         serving.terminate()
         serving.wait(30)
-    passed = outcomes.pop("passed", 0)
+    done, passed = outcomes.total(), outcomes.pop("passed", 0)
+    each_s = (time.monotonic() - begun) / max(1, done)
     text = (
-        f"{asked.count} restarts of the embedded host's service, its near-ties flipping, each behind all gates and its "
-        f"soak ({time.strftime('%Y-%m-%d')}, {(time.monotonic() - begun) / asked.count:.0f} s each): {passed} committed"
+        f"{done} restarts of the embedded host's service, its near-ties flipping, each behind all gates and its "
+        f"soak ({time.strftime('%Y-%m-%d')}, {each_s:.0f} s each): {passed} committed"
         + "".join(f", {count} {what}" for what, count in outcomes.items())
         + ".\n"
     )
