@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gzip
 import time
 from pathlib import Path
@@ -18,12 +19,14 @@ from ddtune.live.worker import Worker
 from ddtune.tui.desk import Desk
 from ddtune.tui.replay import ReplayApp
 from ddtune.tui.replay_desk import ReplayDesk
+from tests.tui import hands
 from tests.tui.embedded import serving
-from tests.tui.hands import alive, shown, until
+from tests.tui.hands import alive, shown
 from tests.tui.svg import picture
 
 pytestmark = pytest.mark.timeout(240)
 LIMIT_S = 150.0
+until = functools.partial(hands.until, limit_s=LIMIT_S)
 
 
 @pytest.fixture(scope="module")
