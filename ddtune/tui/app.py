@@ -15,6 +15,7 @@ from ddtune.config import crash
 from ddtune.tui import keys, paint_outcome, screenshot, themes
 from ddtune.tui.desk import Desk
 from ddtune.tui.frames import Frames
+from ddtune.tui.leaving import leave
 from ddtune.tui.look import Look
 from ddtune.tui.messages import Confirmed
 from ddtune.tui.plain import PlainFilter
@@ -86,7 +87,7 @@ class DdtuneApp(App[None]):
         for number in SIGNALS:
             # Not in the main thread there is no handler to be had, as in a test.
             with suppress(ValueError, RuntimeError):
-                loop.add_signal_handler(number, self.exit)
+                loop.add_signal_handler(number, leave, self.exit)
         self._frames.start()
         self.desk.start(self._frames.moved)
 
