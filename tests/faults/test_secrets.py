@@ -89,10 +89,12 @@ def _ours(path: str) -> bool:
 
 
 def test_a_planted_key_stays_where_it_was(tmp_path: Path) -> None:
-    with booted(tmp_path) as guest, _sampling() as sampler:
+    with booted(tmp_path) as guest:
         operator = Operator(guest, tmp_path / "operator", LIMITS)
-        site = adopt(guest, operator, ["--api-key", KEYS[0], "--admin-api-key", KEYS[1]])
-        said = _run(site)
+        with _sampling() as sampler:
+            site = adopt(guest, operator, ["--api-key", KEYS[0], "--admin-api-key", KEYS[1]])
+            said = _run(site)
+        # From here on the search itself has the keys among its arguments.
         on_host = _holding(Path(f"/proc/{guest._keeper.pid}/root{guest._base}/up"))
         on_host += _holding(guest.file("/run"), "/run")
         assert [path for path in on_host if _ours(path)] == []
