@@ -149,7 +149,7 @@ class DemoFile(BaseModel):
         """The embedded host, writable."""
         fields = self.model_dump(exclude={"limits", "pid", "host"})
         limits = Limits(**self.limits.model_dump())
-        return HostConfig(name=name, ssh=self.host, write=True, limits=limits, **fields)
+        return HostConfig(name=name, ssh=self.host, limits=limits, **fields)
 
 
 T = TypeVar("T")

@@ -38,8 +38,7 @@ def quick_gates(settled: None) -> None:
 
 @asynccontextmanager
 async def opened(config: HostConfig, *, write: bool) -> AsyncIterator[Pilot[None]]:
-    # The embedded host's own entry would open writable.
-    desk = Desk(replace(config, write=None), write=write)
+    desk = Desk(config, write=write)
     try:
         async with DdtuneApp(desk).run_test(size=(80, 24)) as pilot:
             yield pilot

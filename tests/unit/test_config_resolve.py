@@ -114,7 +114,7 @@ def test_the_embedded_host(home: Path) -> None:
     host = resolve_host("demo-1")
     assert (host.ssh, host.port, host.root, host.api_port) == ("127.0.0.1", 4022, "/x/root", 30123)
     assert host.simulated
-    assert host.write
+    assert host.write is None
     assert host.clock_scale == 10
     assert host.identity == Path("/x/key")
 
