@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import shutil
 import signal
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.guest import wait_until
-from tests.e2e.onhost import CANARY, OWNER, PYTHON
+from tests.e2e.onhost import CANARY, OWNER
 from tests.e2e.operator import HOST, Operator
 from tests.faults.site import LIMITS, STABLE, UNIT, Site, kill, reached
 from tests.faults.test_engine import main_process
@@ -187,32 +185,3 @@ def test_k9_09_somebodys_edit_in_mid_trial_is_theirs(own_site: Site) -> None:
     assert "ops ran as root, by sudo" in told, told
     assert UNIT in told
     assert site.guest.main_env()["MINE"] == "1", "stable runs with what the host's owner has set"
-
-
-def test_k9_12_what_runs_is_counted_waited_for_and_said(own_site: Site) -> None:
-    site = own_site
-    body = json.dumps({"text": ["Tell a long story."] * 14, "sampling_params": {"max_new_tokens": 4000}})
-    script = f"""
-import time, urllib.request as u
-end = time.time() + 50
-while time.time() < end:
-    try:
-        request = u.Request("http://127.0.0.1:{site.guest.api_port}/generate", {body.encode()!r})
-        request.add_header("Content-Type", "application/json")
-        u.urlopen(request, timeout=50).read()
-    except OSError:
-        time.sleep(0.2)
-"""
-    users = threading.Thread(target=lambda: site.guest.ssh([PYTHON, "-c", script], check=False), daemon=True)
-    users.start()
-    wait_until("they run", lambda: (site.status()["service"]["running"] or 0) >= 14, 30)
-    plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json").json
-    assert plan["running"] >= 14
-    text = site.operator.run("switch", HOST, "t7", "--dry-run").out
-    assert f"{plan['running']} running" in text
-    assert "then cut" in text
-    code, answer = site.switch("t7", "--force")
-    assert code == 0, answer
-    assert answer["requests_cut"] is not None
-    assert answer["requests_cut"] >= 1
-    site.remember()
