@@ -12,6 +12,7 @@ from ddtune.rollout.doctor_look import Seen
 from ddtune.rollout.symptom import Symptom, bad, good, note
 
 OURS = "zz-ddtune.conf"
+LAUNCHER = "ddtune-onhost.pyz become"
 
 
 def lines(seen: Seen) -> Iterator[Symptom]:
@@ -68,6 +69,14 @@ def _kind(seen: Seen) -> Symptom:
             str(service["unsupported"]),
             "it can be watched, not adopted",
             f"sudo systemctl edit --full {seen.unit}",
+        )
+    command = str(service.get("on_disk") or LAUNCHER)
+    if _adopted(seen) and LAUNCHER not in command:
+        return bad(
+            "kind",
+            f"its next start is {command}, not ddtune's launcher",
+            "a switch is refused, and a start runs what ddtune does not know",
+            f"systemctl cat {seen.unit} shows which drop-in says so",
         )
     if _adopted(seen):
         return good("kind", "its starts go through ddtune's launcher")
