@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.guest import wait_until
 from tests.e2e.operator import HOST
 from tests.e2e.service import Service, adopted
 
@@ -57,6 +58,9 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         guest.put("/usr/local/bin/traced", TRACED, "755")
         force = 'echo "ForceCommand /usr/local/bin/traced" >>/etc/ssh/sshd_config && systemctl reload ssh'
         guest.ssh(["sh", "-c", force])
+        # The daemon begins anew, its port is closed meanwhile, and only the next one forces a command.
+        forced = ["sh", "-c", 'echo "$SSH_ORIGINAL_COMMAND"']
+        wait_until("a login is traced", lambda: guest.ssh(forced, check=False).stdout.strip())
         yield service
 
 
