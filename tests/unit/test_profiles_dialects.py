@@ -169,7 +169,8 @@ def test_a_count_is_a_whole_number() -> None:
 
 def test_rules_of_one_tree_are_not_those_of_the_other() -> None:
     paged = Base((*base("ddtree-dbguo").argv, "--page-size", "256"), "/")
-    assert lint(PROFILES["pcie-b32"], DIALECTS["ddtree-dbguo"], None, paged) == []
+    (clients,) = lint(PROFILES["pcie-b32"], DIALECTS["ddtree-dbguo"], None, paged)
+    assert "refuses requests for logprobs" in clients.text
     found = lint(PROFILES["pcie-b32"], DIALECTS["ddtree-pr29907"], None, paged)
     assert "ddtree needs --page-size 1, not 256" in [remark.text for remark in found]
 

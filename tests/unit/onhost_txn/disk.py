@@ -242,7 +242,7 @@ def mounted() -> Iterator[None]:
         (choose, "stable_release", lambda paths: (releases.stable(paths), {})),
         (choose_trial, "shout", nothing),
         (choose_trial, "_stage", through("stage_trial")),
-        (choose_trial, "_was_asked", lambda *_: False),
+        (choose_trial, "_record", lambda *_: {}),
         (clock, "boottime", lambda: NOW),
         (clock, "wall", lambda: _wall),
         (clock, "boot_id", lambda: HERE),

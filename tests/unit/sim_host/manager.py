@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from ddtune.sim import hostd, layout
 from ddtune.sim.children import Children
+from ddtune.sim.settings import Settings
 
 DEADLINE_S = 15.0
 T = TypeVar("T")
@@ -81,7 +82,7 @@ class Manager:
 async def _serve(root: Path) -> None:
     layout.make_bare(root)
     Children()
-    async with hostd.services(root):
+    async with hostd.services(root, Settings()):
         print("ready", flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
