@@ -49,8 +49,10 @@ class Driver(LinuxDriver):
                         data = os.read(self.fileno, _READ)
                         if not data:
                             break
-                        for event in parser.feed(typed.feed(data)):
-                            self.process_message(event)
+                        # An empty text would be the end of input to the parser.
+                        if text := typed.feed(data):
+                            for event in parser.feed(text):
+                                self.process_message(event)
                     for event in parser.tick():
                         self.process_message(event)
         if not self.exit_event.is_set():

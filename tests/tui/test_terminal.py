@@ -157,6 +157,8 @@ def test_k7_01_mouse_reports_of_the_old_kind_are_survived(host: HostConfig) -> N
         # The last one is a click at a place that is spelled as the key that leaves.
         for report in (b"\x1b[M\x20\x82\x21", b"\x1b[M#\xff\xff", b"\x1b[M qq"):
             os.write(screen._ours, report)
+            # Each is read by itself, as keys are.
+            screen.read(0.3)
         os.write(screen._ours, b"\xff\xfe?")
         screen.until("Roll back: b, then y")
         assert screen.process.poll() is None
