@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ddtune.cli import report
+from ddtune.cli.errors import ending
 from ddtune.cli.hosts import reached
 from ddtune.config.model import HostConfig
 
@@ -63,28 +64,21 @@ def adopt(
 
 @contextmanager
 def errors(host: str, *, as_json: bool) -> Iterator[None]:
-    """Each error as its sentence and exit code."""
-    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+    """As ``ending``, but what a gate refused ends with 9, and a refusing helper's difference is shown."""
+    from ddtune.host.errors import HelperRefused
     from ddtune.rollout.errors import Refused
-    from ddtune.rollout.units import Ambiguous
 
-    try:
-        yield
-    except Ambiguous as error:
-        report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=host)
-    except Refused as error:
-        code = report.REFUSED if error.cause in NOT_JUDGED else report.CHECK_FAILED
-        report.fail(error.message, code, cause=error.cause, as_json=as_json, host=host)
-    except HelperRefused as error:
-        if not as_json:
-            _show_difference(error.detail)
-        report.fail(
-            error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host, detail=dict(error.detail)
-        )
-    except HelperFailed as error:
-        report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host)
-    except Unreachable as error:
-        report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=host)
+    with ending(host, as_json=as_json):
+        try:
+            yield
+        except Refused as error:
+            code = report.REFUSED if error.cause in NOT_JUDGED else report.CHECK_FAILED
+            report.fail(error.message, code, cause=error.cause, as_json=as_json, host=host)
+        except HelperRefused as error:
+            if not as_json:
+                _show_difference(error.detail)
+            detail = dict(error.detail)
+            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host, detail=detail)
 
 
 NOT_JUDGED = frozenset(("unsupported_unit", "read_only", "not_adopted", "drift", "busy", "unknown"))

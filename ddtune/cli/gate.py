@@ -7,6 +7,7 @@ import asyncio
 import click
 
 from ddtune.cli import report
+from ddtune.cli.errors import ending
 from ddtune.cli.hosts import reached
 from ddtune.gate.model import GateEvent, Verdict
 
@@ -26,25 +27,11 @@ def gate(host: str, quick: bool, as_json: bool) -> None:
 
     Sends requests to the service, changes nothing. Exit 9 when a check failed, 10 when one was inconclusive.
     """
-    from ddtune.gate.sending import EngineGone
-    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
-    from ddtune.rollout.errors import Refused
     from ddtune.rollout.inplace import judge_running
     from ddtune.rollout.outcome import check_json
-    from ddtune.rollout.units import Ambiguous
 
-    with reached(host, as_json=as_json) as config:
-        try:
-            done = asyncio.run(judge_running(config, full=not quick, on_event=_told))
-        except Ambiguous as error:
-            report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=host)
-        except EngineGone as error:
-            message = f"the service on {host} does not answer: {error}"
-            report.fail(message, report.CHECK_FAILED, cause="engine_dead", as_json=as_json, host=host)
-        except (Refused, HelperRefused, HelperFailed) as error:
-            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host)
-        except Unreachable as error:
-            report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=host)
+    with reached(host, as_json=as_json) as config, ending(host, as_json=as_json):
+        done = asyncio.run(judge_running(config, full=not quick, on_event=_told))
     verdicts = [check.verdict for check in done.checks.values()]
     if as_json:
         report.print_json(

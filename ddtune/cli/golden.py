@@ -7,6 +7,7 @@ import asyncio
 import click
 
 from ddtune.cli import report
+from ddtune.cli.errors import ending
 from ddtune.cli.hosts import reached
 from ddtune.cli.switch import require_name, require_writable_host, write_options
 from ddtune.config.model import HostConfig
@@ -40,23 +41,10 @@ def golden(host: str, source: str, yes: bool, confirm: str | None, as_json: bool
 
 
 def _from_stable(config: HostConfig, host: str, *, as_json: bool) -> None:
-    from ddtune.gate.sending import EngineGone
-    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
-    from ddtune.rollout.errors import Refused
     from ddtune.rollout.golden import made_json, make_from_stable, sentence
-    from ddtune.rollout.units import Ambiguous
 
-    try:
+    with ending(host, as_json=as_json, outcome="refused"):
         made = asyncio.run(make_from_stable(config, lambda text: click.echo(f"golden: {text}", err=True)))
-    except Ambiguous as error:
-        report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=host)
-    except EngineGone as error:
-        message = f"the service on {host} does not answer: {error}"
-        report.fail(message, report.CHECK_FAILED, cause="engine_dead", as_json=as_json, host=host)
-    except (Refused, HelperRefused, HelperFailed) as error:
-        report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host, outcome="refused")
-    except Unreachable as error:
-        report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=host)
     if as_json:
         body = {"proto": 1, "host": host, "simulated": config.simulated, "op": None, "outcome": "made", "cause": None}
         report.print_json({**body, "message": sentence(made), "golden": made_json(made)})

@@ -14,7 +14,6 @@ from typing import Any
 from ddtune.cli import report
 from ddtune.config.model import HostConfig
 
-DEMO_START_S = 60.0
 DEMO_STOP_S = 15.0
 
 

@@ -22,8 +22,6 @@ CHECK_FAILED = 9
 INCONCLUSIVE = 10
 INTERRUPTED = 130
 
-UNREACHABLE_CAUSES = {"unreachable", "link_lost"}
-
 
 def print_json(body: Mapping[str, Any]) -> None:
     """Print the one object of ``--json``; what is not a number of JSON's (NaN) is never printed."""

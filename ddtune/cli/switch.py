@@ -10,8 +10,6 @@ from ddtune.cli import report
 from ddtune.cli.hosts import reached
 from ddtune.config.model import HostConfig
 
-Flags = Callable[[Callable[..., None]], Callable[..., None]]
-
 
 def write_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that every command of a transaction has."""

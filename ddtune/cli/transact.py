@@ -12,12 +12,13 @@ from typing import NoReturn
 import click
 
 from ddtune.cli import report
+from ddtune.cli.errors import ending
 from ddtune.cli.text import outcome_text, plan_text, progress_text
 from ddtune.config.model import HostConfig
 from ddtune.gate.golden import Golden
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.live.worker import Worker
-from ddtune.rollout.errors import Refused, UnknownProfile
+from ddtune.rollout.errors import Refused
 from ddtune.rollout.golden import made_json, sentence
 from ddtune.rollout.model import Outcome, Plan, Progress
 from ddtune.rollout.outcome import EXIT_CODES, outcome_json
@@ -39,29 +40,24 @@ def transact(
     with Worker() as worker:
         session = Session(config, worker)
         try:
-            worker.submit(session.open()).result()
-            if kind == "abort":
-                _end(worker.submit(session.abort()).result(), name, as_json=as_json, asked_back=True)
-            plan = worker.submit(session.plan(kind, profile, force=force, keep=not dry_run)).result()
-            if dry_run:
-                _show_plan(plan, name, as_json=as_json)
-                return
-            if plan.refused is None and not yes:
-                _ask(plan, as_json=as_json)
-                if _wants_canary(plan):
-                    _run_canary(plan, config, worker)
-                if not click.confirm("Go on?", default=False):
-                    raise SystemExit(report.INTERRUPTED)
-            outcome = _follow(worker.submit(session.run(_Printer(as_json).put)), session, worker)
-            if kind == "golden":
-                _end_visit(outcome, session.golden, name, as_json=as_json)
-            _end(outcome, name, as_json=as_json, asked_back=kind == "rollback")
-        except UnknownProfile as error:
-            report.fail(error.message, report.USAGE, cause="usage", as_json=as_json, host=name)
-        except (Refused, HelperRefused, HelperFailed) as error:
-            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=name, outcome="refused")
-        except Unreachable as error:
-            report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=name)
+            with ending(name, as_json=as_json, outcome="refused"):
+                worker.submit(session.open()).result()
+                if kind == "abort":
+                    _end(worker.submit(session.abort()).result(), name, as_json=as_json, asked_back=True)
+                plan = worker.submit(session.plan(kind, profile, force=force, keep=not dry_run)).result()
+                if dry_run:
+                    _show_plan(plan, name, as_json=as_json)
+                    return
+                if plan.refused is None and not yes:
+                    _ask(plan, as_json=as_json)
+                    if _wants_canary(plan):
+                        _run_canary(plan, config, worker)
+                    if not click.confirm("Go on?", default=False):
+                        raise SystemExit(report.INTERRUPTED)
+                outcome = _follow(worker.submit(session.run(_Printer(as_json).put)), session, worker)
+                if kind == "golden":
+                    _end_visit(outcome, session.golden, name, as_json=as_json)
+                _end(outcome, name, as_json=as_json, asked_back=kind == "rollback")
         finally:
             worker.submit(session.close()).result()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ddtune.cli import report
+from ddtune.cli.errors import ending
 from ddtune.cli.hosts import reached
 from ddtune.cli.watch_service import Beats, tell_systemd, unit_text
 from ddtune.config.model import HostConfig
@@ -104,17 +105,10 @@ def _run(
 
 
 def _once(configs: list[HostConfig], watchers: list[Watcher], worker: Worker, *, as_json: bool) -> int:
-    from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
-    from ddtune.rollout.errors import Refused
-
     seen = {}
     for config, watcher in zip(configs, watchers, strict=True):
-        try:
+        with ending(config.name, as_json=as_json):
             seen[config.name] = worker.submit(watcher.once()).result()
-        except (Refused, HelperRefused, HelperFailed) as error:
-            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=config.name)
-        except Unreachable as error:
-            report.fail(error.message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=config.name)
     if as_json:
         hosts = [{"host": name, "at": one.at, "cause": one.cause, "text": one.text} for name, one in seen.items()]
         report.print_json({"proto": 1, "hosts": hosts})

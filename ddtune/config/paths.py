@@ -44,6 +44,13 @@ def runtime_dir() -> Path:
     return _private(Path(tempfile.gettempdir()) / f"ddtune-{uid}")
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Put ``text`` into a file, so that a reader sees the old one or the new one. Raises OSError."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
+
+
 def _is_ours(path: Path, uid: int) -> bool:
     try:
         status = path.lstat()

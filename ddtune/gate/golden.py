@@ -12,6 +12,7 @@ from ddtune.gate.model import Answer, Request
 from ddtune.gate.probe import Probe
 from ddtune.gate.reference import Reference, agreed, parting, usable
 from ddtune.gate.sending import EngineGone, Send, by_id, lost, tokens
+from ddtune.onhost.api import flag_value
 from ddtune.profiles.model import GateSizes
 
 FLUSH = Request("flush", "/flush_cache", {}, 20.0)
@@ -86,10 +87,10 @@ class Golden:
 
 def engine_key(argv: Sequence[str], build: str) -> dict[str, str]:
     """What a reference belongs to: model, tokenizer, engine build and sampling."""
-    model = _flag(argv, "--model-path") or _flag(argv, "--model") or ""
+    model = flag_value(argv, "--model-path") or flag_value(argv, "--model") or ""
     return {
         "model": model,
-        "tokenizer": _flag(argv, "--tokenizer-path") or model,
+        "tokenizer": flag_value(argv, "--tokenizer-path") or model,
         "build": build,
         "sampling": "greedy",
     }
@@ -189,12 +190,3 @@ def _again(first: Answer, count: int, token: int | None) -> Answer:
     if token is None:
         return first
     return replace(first, token_ids=(*first.token_ids[:count], token), gaps=(), runners_up=(), finish_reason="stop")
-
-
-def _flag(argv: Sequence[str], name: str) -> str | None:
-    for at, word in enumerate(argv):
-        if word == name and at + 1 < len(argv):
-            return argv[at + 1]
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None

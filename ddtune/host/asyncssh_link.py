@@ -85,16 +85,8 @@ class AsyncsshConnection(Connection):
     """One connection, a channel for each command."""
 
     def __init__(self, ssh: asyncssh.SSHClientConnection, route: Route) -> None:
+        super().__init__(route)
         self._ssh = ssh
-        self._route = route
-
-    @property
-    def label(self) -> str:
-        return self._route.label
-
-    @property
-    def user(self) -> str:
-        return self._route.user
 
     @property
     def host_key(self) -> str:
@@ -116,10 +108,7 @@ class AsyncsshConnection(Connection):
                 finally:
                     process.close()
         except TimeoutError:
-            raise Unreachable(
-                "command_timeout",
-                f"{argv[0]} on {self.label} did not end within {timeout:g} s: is the host overloaded?",
-            ) from None
+            raise self._overdue(argv, timeout) from None
         except (OSError, asyncssh.Error) as error:
             raise Unreachable("lost", f"the link to {self.label} is lost: {error}.") from None
 

@@ -6,6 +6,9 @@ import abc
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
+from ddtune.host.errors import Unreachable
+from ddtune.host.target import Route
+
 STDERR_KEPT = 4096
 
 
@@ -84,15 +87,18 @@ class Stream(abc.ABC):
 class Connection(abc.ABC):
     """An open connection to one host. Made by ``connect``."""
 
-    @property
-    @abc.abstractmethod
-    def label(self) -> str:
-        """What messages call the host."""
+    def __init__(self, route: Route) -> None:
+        self._route = route
 
     @property
-    @abc.abstractmethod
+    def label(self) -> str:
+        """What messages call the host."""
+        return self._route.label
+
+    @property
     def user(self) -> str:
         """The user that is logged in."""
+        return self._route.user
 
     @property
     @abc.abstractmethod
@@ -120,3 +126,7 @@ class Connection(abc.ABC):
     @abc.abstractmethod
     async def rtt(self, timeout: float = 10.0) -> float:
         """Seconds that one round trip takes."""
+
+    def _overdue(self, argv: Sequence[str], timeout: float | None) -> Unreachable:
+        text = f"{argv[0]} on {self.label} did not end within {timeout:g} s: is the host overloaded?"
+        return Unreachable("command_timeout", text)

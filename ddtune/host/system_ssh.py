@@ -218,20 +218,12 @@ class SystemConnection(Connection):
     """One login held by ``ssh``, an ``ssh`` of its own for each command."""
 
     def __init__(self, route: Route, through: list[str], master: Process, heard: _Heard) -> None:
-        self._route = route
+        super().__init__(route)
         self._through = through
         self._master = master
         self._heard = heard
         self._echo: Stream | None = None
         self._echoing = asyncio.Lock()
-
-    @property
-    def label(self) -> str:
-        return self._route.label
-
-    @property
-    def user(self) -> str:
-        return self._route.user
 
     @property
     def host_key(self) -> str:
@@ -252,10 +244,7 @@ class SystemConnection(Connection):
                 )
                 rc = await process.wait()
         except TimeoutError:
-            raise Unreachable(
-                "command_timeout",
-                f"{argv[0]} on {self.label} did not end within {timeout:g} s: is the host overloaded?",
-            ) from None
+            raise self._overdue(argv, timeout) from None
         finally:
             await _end(process)
         await self.check(rc)

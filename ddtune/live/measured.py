@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ddtune.config.paths import replace_text
 from ddtune.live.snapshot import Snapshot
 
 SMALL, LARGE = 1, 128
@@ -62,6 +62,4 @@ def write(path: Path, host: str, known: Known) -> None:
     except (OSError, ValueError):
         whole = {}
     whole[host] = {name: asdict(one) for name, one in known.items()}
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(whole), encoding="utf-8")
-    fresh.replace(path)
+    replace_text(path, json.dumps(whole))

@@ -58,11 +58,9 @@ def worth(
     found = []
     for budget in sorted(value for value in named if isinstance(value, int) and value != own):
         length, between = _length(budget, known)
-        rate = tokens_per_s if running and length and tokens_per_s else None
         entry = match(envelope, arch or "", "*", {**axes, "budget": budget})
         bad = (entry.cause or "known bad") if entry and entry.bad else None
-        even = running * length / rate if running and length and rate else None
-        found.append(Worth(budget, length, between, even, bad))
+        found.append(Worth(budget, length, between, step_s(running, length, tokens_per_s), bad))
     return tuple(found)
 
 

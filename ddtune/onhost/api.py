@@ -65,14 +65,6 @@ class Api:
         """POST ``body`` as JSON to ``path``; raises ``ApiError`` when no whole answer came."""
         return self._call("POST", path, json.dumps(body).encode(), limit_s)
 
-    def get_json(self, path: str, limit_s: float | None = None) -> Any:
-        """The JSON that GET ``path`` answers with status 200; raises ``ApiError`` otherwise."""
-        return _json_of_200(self.get(path, limit_s), path)
-
-    def post_json(self, path: str, body: Any, limit_s: float | None = None) -> Any:
-        """The JSON that POST ``path`` answers with status 200; raises ``ApiError`` otherwise."""
-        return _json_of_200(self.post(path, body, limit_s), path)
-
     def _call(self, method: str, path: str, body: bytes | None, limit_s: float | None) -> Reply:
         end = time.monotonic() + (self.limit_s if limit_s is None else limit_s)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.connect_s)
@@ -113,12 +105,6 @@ def _read(connection: http.client.HTTPConnection, response: http.client.HTTPResp
         size += len(part)
         if size > MAX_BODY:
             raise ApiError("bad_answer", f"127.0.0.1:{connection.port} answered more than {MAX_BODY} bytes")
-
-
-def _json_of_200(reply: Reply, path: str) -> Any:
-    if reply.status != 200:
-        raise ApiError("bad_answer", f"{path} answered {reply.status}")
-    return reply.json()
 
 
 def flag_value(argv: Sequence[str], flag: str) -> str | None:

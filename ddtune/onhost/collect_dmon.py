@@ -9,24 +9,20 @@ import subprocess
 import time
 from typing import Any, Optional
 
-# By metric number, in the order in which they are asked for, which is that of the columns. The columns' own names are
-# not used: drivers before 580 call NVLink's pcirx and pcitx.
-METRICS = {
-    "graphics_util": 1,
-    "sm_util": 2,
-    "tensor_util": 5,
-    "dram_util": 10,
-    "nvlink_rx_mib_s": 60,
-    "nvlink_tx_mib_s": 61,
-}
+from .collect_nvml import GPM_METRICS
+
 _FRESH_S = 3.0
 
 Values = dict[str, Optional[float]]
 
 
 def argv(program: str) -> list[str]:
-    """The command whose lines ``Table`` reads: a second between rows, which is the shortest that it takes."""
-    metrics = ",".join(map(str, METRICS.values()))
+    """The command whose lines ``Table`` reads: a second between rows, which is the shortest that it takes.
+
+    The order of the metrics is that of the columns, whose own names are not used: drivers before 580 call NVLink's
+    pcirx and pcitx.
+    """
+    metrics = ",".join(map(str, GPM_METRICS.values()))
     return [program, "dmon", "-s", "p", "--gpm-metrics", metrics, "--gpm-options", "d", "-d", "1"]
 
 
@@ -45,9 +41,11 @@ class Table:
         words = line.split()
         if words[:2] == ["#", "Idx"]:
             self._columns = [at - 1 for at, word in enumerate(words) if word.startswith("GPM:")]
-        if len(self._columns) != len(METRICS) or not words or not words[0].isdigit() or len(words) <= self._columns[-1]:
+        if len(self._columns) != len(GPM_METRICS) or not words or not words[0].isdigit():
             return False
-        self.rows[int(words[0])] = {name: _number(words[at]) for name, at in zip(METRICS, self._columns)}
+        if len(words) <= self._columns[-1]:
+            return False
+        self.rows[int(words[0])] = {name: _number(words[at]) for name, at in zip(GPM_METRICS, self._columns)}
         return True
 
 

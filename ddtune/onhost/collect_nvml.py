@@ -23,7 +23,7 @@ _SELDOM = 20
 _TEMPERATURE_GPU = 0
 _CLOCK_SM = 1
 _MIB = 1048576.0
-_GPM = {
+GPM_METRICS = {
     "graphics_util": 1,
     "sm_util": 2,
     "tensor_util": 5,
@@ -98,7 +98,7 @@ class _Gpu:
             sm_clock_mhz=self._get(lambda: api.nvmlDeviceGetClockInfo(handle, _CLOCK_SM)),
             throttle=self._get(self._event_reasons),
         )
-        reading.update(self._gpm.sample() if self._gpm and not self._lost else dict.fromkeys(_GPM))
+        reading.update(self._gpm.sample() if self._gpm and not self._lost else dict.fromkeys(GPM_METRICS))
         if self._taken % _SELDOM == 0:
             mig = self._get(lambda: api.nvmlDeviceGetMigMode(handle))
             self._seldom = {"mig": None if mig is None else bool(mig[0]), "recovery": self._get(self._recovery)}
@@ -149,7 +149,7 @@ class _Gpm:
             return None
 
     def sample(self) -> Reading:
-        nothing: Reading = dict.fromkeys(_GPM)
+        nothing: Reading = dict.fromkeys(GPM_METRICS)
         newest, previous = self._samples[self._taken % 2], self._samples[(self._taken + 1) % 2]
         try:
             self._api.nvmlGpmSampleGet(self._handle, newest)
@@ -162,14 +162,14 @@ class _Gpm:
     def _between(self, first: Any, second: Any) -> Reading:
         query = self._query
         query.version = getattr(self._api, "NVML_GPM_METRICS_GET_VERSION", 1)
-        query.numMetrics = len(_GPM)
+        query.numMetrics = len(GPM_METRICS)
         query.sample1, query.sample2 = first, second
-        for slot, metric in enumerate(_GPM.values()):
+        for slot, metric in enumerate(GPM_METRICS.values()):
             query.metrics[slot].metricId = metric
         self._api.nvmlGpmMetricsGet(query)
         return {
             name: round(metric.value, 2) if metric.nvmlReturn == 0 and math.isfinite(metric.value) else None
-            for name, metric in zip(_GPM, query.metrics)
+            for name, metric in zip(GPM_METRICS, query.metrics)
         }
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
-from . import clock
+from . import clock, store
 from .as_user import RunError, account, end, start_as
 from .build_probe import SERVICE_ONLY
 from .in_engine import source
@@ -84,14 +84,6 @@ def _one(process: subprocess.Popen[bytes], asked: bytes, budgets: Sequence[int],
         "status": status,
         "began": began,
         "seconds": round(clock.wall() - began, 2),
-        "lines": [line for line in map(_object, out.splitlines()) if line is not None],
+        "lines": [line for line in map(store.parse_object, out.splitlines()) if line is not None],
         "tail": err.decode("utf-8", "replace")[-TAIL:],
     }
-
-
-def _object(raw: bytes) -> Optional[dict[str, Any]]:
-    try:
-        found = json.loads(raw)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None

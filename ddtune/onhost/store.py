@@ -123,8 +123,16 @@ def read_json(path: str) -> dict[str, Any] | None:
     """The JSON object in ``path``; None when it is missing, unreadable or not an object."""
     try:
         with open(path, "rb") as file:
-            value = json.loads(file.read())
-    except (OSError, ValueError):
+            return parse_object(file.read())
+    except OSError:
+        return None
+
+
+def parse_object(raw: bytes) -> dict[str, Any] | None:
+    """The JSON object in ``raw``; None when it is none."""
+    try:
+        value = json.loads(raw)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
-from . import pins, schema
+from . import pins, schema, store
 from .api import ApiError, read_key
 from .as_user import RunError, run_as
 from .context import Answer, Host, RefusalError
@@ -43,18 +43,10 @@ def load(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         status, out, err = run_as(command, "/", {"PATH": os.defpath}, user, limit_s, json.dumps(order).encode())
     except RunError as error:
         raise RefusalError("unknown", str(error)) from None
-    said = _object(out) if status == 0 else None
+    said = store.parse_object(out) if status == 0 else None
     if said is None:
         last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"it ended with status {status}"]
         raise RefusalError("unknown", f"the requests could not be sent: {last[0][:300]}")
     if said.get("busy"):
         raise RefusalError("busy", "another load is being sent on this host: one at a time")
     return said
-
-
-def _object(out: bytes) -> Optional[dict[str, Any]]:
-    try:
-        said = json.loads(out)
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) else None

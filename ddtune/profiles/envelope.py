@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ddtune.profiles.model import AxisValue
+from ddtune.profiles.model import AxisValue, speculates
 
 _COMPARISONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _CONDITION = re.compile(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)")
@@ -116,7 +116,7 @@ def canary_budget(axes: Mapping[str, AxisValue]) -> int | None:
 
     ``draft_tokens`` counts the rows of the verify pass, the root's with them.
     """
-    if axes.get("graphs", True) is False or axes.get("algorithm", "none") == "none":
+    if axes.get("graphs", True) is False or not speculates(axes):
         return None
     budget, rows = axes.get("budget"), axes.get("draft_tokens")
     if isinstance(budget, int):

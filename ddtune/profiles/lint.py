@@ -8,7 +8,7 @@ from ddtune.config.names import did_you_mean
 from ddtune.profiles.argv import flags_in, last_values, pieces
 from ddtune.profiles.axes import speculative_axes
 from ddtune.profiles.errors import UnsupportedAxis
-from ddtune.profiles.model import NO_SPECULATION, Axis, Base, Dialect, Profile, Remark, settings_of
+from ddtune.profiles.model import NO_SPECULATION, Axis, Base, Dialect, Profile, Remark, settings_of, speculates
 from ddtune.profiles.resolve import resolve
 
 _ROWS_FLAG = "--speculative-num-draft-tokens"
@@ -66,8 +66,7 @@ def _contradictions(profile: Profile, dialect: Dialect) -> Iterator[Remark]:
         for axis in speculative_axes(dialect):
             if axis in axes:
                 yield Remark(f"{axis} says nothing without speculation and is left out")
-    speculates = axes.get("algorithm", NO_SPECULATION) != NO_SPECULATION
-    if speculates and axes.get("symm_mem") is True and axes.get("graphs") is not False:
+    if speculates(axes) and axes.get("symm_mem") is True and axes.get("graphs") is not False:
         yield Remark(
             "symmetric memory with speculation under CUDA graphs is known to give wrong text without an error, "
             "with torch before 2.13 or NCCL before 2.30.7"

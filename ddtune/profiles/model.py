@@ -13,6 +13,11 @@ NO_SPECULATION = "none"
 """The algorithm without speculation."""
 
 
+def speculates(axes: Mapping[str, AxisValue]) -> bool:
+    """Whether what runs with these axes drafts tokens."""
+    return axes.get("algorithm", NO_SPECULATION) != NO_SPECULATION
+
+
 @dataclass(frozen=True)
 class GateSizes:
     """Sizes of the gate. ``concurrency`` are the levels of the full gate; ``skip`` names checks left out on purpose.

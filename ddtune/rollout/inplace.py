@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ddtune.config.model import HostConfig
 from ddtune.gate import isolation, runner
 from ddtune.gate import plan as gate_plan
-from ddtune.gate.model import GateEvent, GateReport
+from ddtune.gate.model import GateReport
 from ddtune.gate.process_facts import Expected
-from ddtune.profiles import store
-from ddtune.profiles.model import AxisValue, GateSizes
+from ddtune.gate.stage import OnEvent, nothing
+from ddtune.profiles.model import AxisValue, GateSizes, speculates
 from ddtune.rollout import golden
 from ddtune.rollout.judge import Judge
 from ddtune.rollout.link import HostLink
@@ -23,22 +23,15 @@ from ddtune.rollout.units import adopted_unit
 PROBE_S = 180.0
 
 
-def nobody(_event: GateEvent) -> None:
-    """The default of who is told."""
-
-
-async def judge_running(
-    config: HostConfig, *, full: bool, on_event: Callable[[GateEvent], None] = nobody
-) -> GateReport:
+async def judge_running(config: HostConfig, *, full: bool, on_event: OnEvent = nothing) -> GateReport:
     """Judge an adopted service by its own profile's sizes. Raises EngineGone, Refused, and the helper's errors.
 
     The host remembers the verdict, and on which engine build it was, unless it may only be read.
     """
     async with HostLink(config, await adopted_unit(config)) as link:
         state = read_state(await link.call("state", limit=1))
-        profile = store.load_profiles().get(state.stable.profile or "")
         axes = state.meta_of(state.stable.release).get("axes") or {}
-        sizes = gate_plan.production(profile.gate if profile else GateSizes(), axes.get("max_running"))
+        sizes = gate_plan.production(golden.sizes_of(state), axes.get("max_running"))
         report = await judge_in_place(
             link, axes, sizes, full=full, tp_size=state.site.get("tp_size"), on_event=on_event, kept=True
         )
@@ -57,7 +50,7 @@ async def judge_in_place(
     *,
     full: bool,
     tp_size: int | None = None,
-    on_event: Callable[[GateEvent], None] = nobody,
+    on_event: OnEvent = nothing,
     kept: bool = False,
 ) -> GateReport:
     """The quick gate, and the full one with ``full`` when the quick one passed; against the answers that the host keeps
@@ -66,7 +59,7 @@ async def judge_in_place(
     judge = Judge(link, Stopwatch())
     inspected = await judge.inspected()
     reference = await golden.kept(link, await golden.engine_key(link, inspected)) if kept else None
-    speculative = axes.get("algorithm", "none") != "none"
+    speculative = speculates(axes)
     found = isolation.probe()
     stable = await runner.baseline(
         judge.send,

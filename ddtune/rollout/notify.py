@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ddtune.config.errors import ConfigError
+from ddtune.config.paths import replace_text
 from ddtune.engine.log import sanitise
 from ddtune.onhost.redact import redact_text
 from ddtune.rollout.sights import Notice
@@ -69,9 +69,7 @@ class Told:
         self._keys.update(dict.fromkeys(keys))
         kept = list(self._keys)[-KEPT:]
         self._keys = dict.fromkeys(kept)
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        beside.write_text(json.dumps(kept), encoding="utf-8")
-        beside.replace(self._path)
+        replace_text(self._path, json.dumps(kept))
         self.fresh = False
 
 

@@ -22,7 +22,7 @@ from ddtune.profiles.dialects import load_dialects
 from ddtune.profiles.diff import diff
 from ddtune.profiles.envelope import canary_at, canary_budget
 from ddtune.profiles.errors import UnsupportedAxis
-from ddtune.profiles.model import GateSizes, Profile, Release
+from ddtune.profiles.model import GateSizes, Profile, Release, speculates
 from ddtune.rollout import golden, preflight
 from ddtune.rollout.engine_check import FLAG_CHECK_S, ask_engine
 from ddtune.rollout.errors import Refused
@@ -139,7 +139,7 @@ async def make_plan(
         with stopwatch.excluded():
             findings += await ask_engine(link, target, keep=keep)
     isolation, why_not = found.isolation, found.reason
-    speculative = {**build.axes(target), **profile.axes}.get("algorithm", "none") != "none"
+    speculative = speculates({**build.axes(target), **profile.axes})
     stable_axes = state.meta_of(state.stable.release).get("axes") or {}
     planned = gate_plan.plan(
         gate_plan.production(profile.gate, profile.axes.get("max_running")),
@@ -191,7 +191,7 @@ async def make_plan(
         meta=None if kind not in CHANGES or same else _meta(profile, build),
         sizes=_soak(sizes, config.clock_scale, limits.soak_s, limits.soak_requests),
         speculative=speculative,
-        stable_speculative=stable_axes.get("algorithm", "none") != "none",
+        stable_speculative=speculates(stable_axes),
         expect_accept=profile.expect.accept_length,
         graphs=_flag(profile, "graphs"),
         isolation=isolation,

@@ -11,9 +11,8 @@ from ddtune.config.model import HostConfig
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.worker import Worker
-from ddtune.profiles import store
-from ddtune.profiles.model import GateSizes
-from ddtune.rollout import sights
+from ddtune.profiles.model import speculates
+from ddtune.rollout import golden, sights
 from ddtune.rollout.canary import Canary
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.judge import Judge
@@ -141,9 +140,7 @@ class Watcher:
             state = await session.state(1)
             release = state.stable.release
             axes = state.meta_of(release).get("axes") or {}
-            profile = store.load_profiles().get(state.stable.profile or "")
-            speculative = axes.get("algorithm", "none") != "none"
-            sight = await canary.look(release, profile.gate if profile else GateSizes(), speculative)
+            sight = await canary.look(release, golden.sizes_of(state), speculates(axes))
         self._sights = [*self._sights, sight][-10:]
         if sight.cause:
             self._say(f"canary on {self._config.name}: {sight.cause}: {sight.text}")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ddtune.onhost import collect_dmon
-from ddtune.onhost.collect_dmon import METRICS, Dmon, Table
+from ddtune.onhost.collect_dmon import Dmon, Table
+from ddtune.onhost.collect_nvml import GPM_METRICS
 from ddtune.onhost.collect_smi import FIELDS, Smi
 
 HEADING = """\
@@ -21,8 +22,8 @@ HEADING = """\
 """  # noqa: W291 - as it comes
 FIRST = "    0     78     33     35          -          -          -          -          -          - "
 LATER = "    0    689     55     44         96         93         90         15          0          0 "
-READ = dict(zip(METRICS, (96.0, 93.0, 90.0, 15.0, 0.0, 0.0), strict=True))
-NOTHING = dict.fromkeys(METRICS)
+READ = dict(zip(GPM_METRICS, (96.0, 93.0, 90.0, 15.0, 0.0, 0.0), strict=True))
+NOTHING = dict.fromkeys(GPM_METRICS)
 
 
 def table(*lines: str) -> Table:
@@ -83,7 +84,7 @@ def test_a_query_and_dmon_make_one_reading(program: Program, tmp_path: Path, mon
     smi = Smi(0.1)
     try:
         (gpu,) = reading(smi, lambda gpus: gpus[0].get("sm_util") is not None)
-        assert {name: gpu[name] for name in METRICS} == READ
+        assert {name: gpu[name] for name in GPM_METRICS} == READ
         assert gpu["power_w"] == 1.0
         json.dumps(gpu, allow_nan=False)
         assert (tmp_path / "asked").read_text().split()[:5] == ["dmon", "-s", "p", "--gpm-metrics", "1,2,5,10,60,61"]

@@ -69,7 +69,6 @@ class Engine:
         self._cache: OrderedDict[int, int] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self._logged: dict[str, float] = {}
-        self._prefill_total = self._cached_total = 0
 
     @property
     def still(self) -> bool:

@@ -26,11 +26,6 @@ class StartTimes:
     graph_s: dict[str, float] = field(default_factory=dict)
     graph_gb: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def graphs_s(self) -> float:
-        """Seconds of all captures."""
-        return sum(self.graph_s.values())
-
 
 @dataclass(frozen=True)
 class Step:
