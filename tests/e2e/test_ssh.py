@@ -23,6 +23,7 @@ from ddtune.host.target import Target
 from tests.e2e import sshd
 from tests.e2e.guest import wait_until
 from tests.e2e.sshd import Client, Sshd, fingerprint, keygen, public
+from tests.unit.host_server import lines_come_and_go
 
 TRANSPORTS = {"asyncssh": AsyncsshConnection, "system": SystemConnection}
 # Not at its default, so that only OpenSSH's own client honours it.
@@ -89,15 +90,7 @@ def test_contract(client: Client, transport: str) -> None:
         assert await conn.rtt() < 5
         # Whatever the configuration says, nothing of the operator's is lent to the host.
         assert (await conn.run(["sh", "-c", "echo $SSH_AUTH_SOCK$DISPLAY"])).out == b"\n"
-        stream = await conn.stream(["cat"], max_line=10)
-        lines = aiter(stream)
-        await stream.write(b"one\ntw")
-        assert await anext(lines) == b"one"
-        await stream.write(b"o\n" + b"x" * 30 + b"\nthree\n")
-        assert [await anext(lines), await anext(lines)] == [b"two", b"three"]
-        assert stream.skipped == 1
-        await stream.close()
-        assert stream.rc == 0
+        await lines_come_and_go(conn)
         many = await asyncio.gather(*(conn.run(["echo", str(number)]) for number in range(8)))
         assert [one.out.decode().strip() for one in many] == [str(number) for number in range(8)]
 

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
+
+from ddtune.config.model import HostConfig
+from ddtune.tui.app import DdtuneApp
+from ddtune.tui.desk import Desk
+
+
+@asynccontextmanager
+async def opened(config: HostConfig, *, write: bool, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+    """The dashboard of a host in a terminal of ``size``."""
+    desk = Desk(config, write=write)
+    try:
+        async with DdtuneApp(desk).run_test(size=size) as pilot:
+            yield pilot
+    finally:
+        await asyncio.to_thread(desk.stop)
 
 
 def shown(pilot: Pilot[None]) -> str:

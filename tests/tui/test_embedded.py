@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +12,6 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from ddtune.config.model import HostConfig
-from ddtune.tui.app import DdtuneApp
 from ddtune.tui.desk import Desk
 from ddtune.tui.screens.live import LiveScreen
 from ddtune.tui.screens.outcome import OutcomeScreen
@@ -23,7 +19,7 @@ from ddtune.tui.screens.plan import PlanScreen
 from tests.tui import hands
 from tests.tui.embedded import shorter_gates
 from tests.tui.gate import Gate
-from tests.tui.hands import alive, listed, shown
+from tests.tui.hands import alive, listed, opened, shown
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -34,16 +30,6 @@ until = functools.partial(hands.until, limit_s=LIMIT_S)
 @pytest.fixture(autouse=True)
 def quick_gates(settled: None) -> None:
     shorter_gates()
-
-
-@asynccontextmanager
-async def opened(config: HostConfig, *, write: bool) -> AsyncIterator[Pilot[None]]:
-    desk = Desk(config, write=write)
-    try:
-        async with DdtuneApp(desk).run_test(size=(80, 24)) as pilot:
-            yield pilot
-    finally:
-        await asyncio.to_thread(desk.stop)
 
 
 async def plan(pilot: Pilot[None], name: str) -> PlanScreen:

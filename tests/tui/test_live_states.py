@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,21 +14,13 @@ from textual.pilot import Pilot
 from ddtune.config.model import HostConfig
 from ddtune.live.status import status_json
 from ddtune.tui import paint_gpus, words
-from ddtune.tui.app import DdtuneApp
-from ddtune.tui.desk import Desk
+from tests.tui import hands
 from tests.tui.hands import shown, until
 
 pytestmark = pytest.mark.timeout(120)
 
 
-@asynccontextmanager
-async def opened(config: HostConfig) -> AsyncIterator[Pilot[None]]:
-    desk = Desk(config, write=False)
-    try:
-        async with DdtuneApp(desk).run_test(size=(160, 48)) as pilot:
-            yield pilot
-    finally:
-        await asyncio.to_thread(desk.stop)
+opened = partial(hands.opened, write=False, size=(160, 48))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncssh
 
+from ddtune.host.connection import Connection
 from ddtune.host.target import Target
 
 
@@ -89,3 +90,16 @@ async def _pump(reader: Any, writer: Any) -> None:
             await writer.drain()
         if isinstance(writer, asyncio.StreamWriter):
             writer.close()
+
+
+async def lines_come_and_go(conn: Connection) -> None:
+    """A command takes input and gives lines; one that is too long is left out and counted."""
+    stream = await conn.stream(["cat"], max_line=10)
+    lines = aiter(stream)
+    await stream.write(b"one\ntw")
+    assert await anext(lines) == b"one"
+    await stream.write(b"o\n" + b"x" * 30 + b"\nthree\n")
+    assert [await anext(lines), await anext(lines)] == [b"two", b"three"]
+    assert stream.skipped == 1
+    await stream.close()
+    assert stream.rc == 0

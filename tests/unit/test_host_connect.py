@@ -13,7 +13,7 @@ import pytest
 from ddtune.host.connect import connect
 from ddtune.host.errors import Unreachable
 from ddtune.host.target import Target
-from tests.unit.host_server import Server, serve
+from tests.unit.host_server import Server, lines_come_and_go, serve
 
 
 async def _refusal(target: Target) -> Unreachable:
@@ -59,15 +59,7 @@ def test_a_command_that_does_not_end_is_given_up(tmp_path: Path) -> None:
 def test_stream_gives_lines_and_takes_input(tmp_path: Path) -> None:
     async def check() -> None:
         async with serve(tmp_path) as server, connect(server.target()) as conn:
-            stream = await conn.stream(["cat"], max_line=10)
-            lines = aiter(stream)
-            await stream.write(b"one\ntw")
-            assert await anext(lines) == b"one"
-            await stream.write(b"o\n" + b"x" * 30 + b"\nthree\n")
-            assert [await anext(lines), await anext(lines)] == [b"two", b"three"]
-            assert stream.skipped == 1
-            await stream.close()
-            assert stream.rc == 0
+            await lines_come_and_go(conn)
 
     asyncio.run(check())
 

@@ -17,6 +17,7 @@ import pytest
 
 from ddtune.gate.model import Answer, Request
 from ddtune.onhost import load
+from tests.unit.http_server import running
 
 ROOT = Path(__file__).parents[2]
 GENERATED = {
@@ -99,15 +100,8 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serving() -> Iterator[Server]:
     server = Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with running(server, server.free.set):
         yield server
-    finally:
-        server.free.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def ask(server: Server, *does: str, **more: Any) -> list[Answer]:

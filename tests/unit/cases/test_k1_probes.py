@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ddtune.onhost import load
 from ddtune.onhost.collect_api import Api, Info, Key
 from tests.unit.cases.given import Given
+from tests.unit.http_server import running
 
 GENERATES = ("/health", "/health_generate", "/generate")
 
@@ -59,15 +60,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def serving() -> Iterator[Server]:
     server = Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with running(server, server.over.set):
         yield server
-    finally:
-        server.over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_k1_14(given: Given) -> None:
