@@ -67,7 +67,7 @@ class ReplayDesk(Desk):
         """Go to a place."""
 
         async def go() -> None:
-            self._show(min(max(0.0, position_s), self._length_s))
+            self._go(position_s)
 
         return self._worker.submit(go())
 
@@ -85,8 +85,13 @@ class ReplayDesk(Desk):
 
     def pause(self) -> None:
         """Stand still, or play on; from the end it plays from the begin."""
-        self._playing = not self._playing
-        self.seek(0.0 if self._playing and self._position_s >= self._length_s else self._position_s)
+
+        # In the loop that plays: between the two it would find itself at the end, and stop.
+        async def turn() -> None:
+            self._playing = not self._playing
+            self._go(0.0 if self._playing and self._position_s >= self._length_s else self._position_s)
+
+        self._worker.submit(turn())
 
     def faster(self, steps: int) -> None:
         """Another of the speeds."""
@@ -104,6 +109,9 @@ class ReplayDesk(Desk):
                 self._playing = place < self._length_s
                 self._show(place)
             before = now
+
+    def _go(self, position_s: float) -> None:
+        self._show(min(max(0.0, position_s), self._length_s))
 
     def _show(self, position_s: float) -> None:
         self._position_s = position_s

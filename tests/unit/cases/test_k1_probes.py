@@ -48,10 +48,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = b"sglang:num_running_reqs 5\n" if path == "/metrics" else b"{}"
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        # No longer in flight once the client may have it: the next one's request would be counted beside it.
         with server.lock:
             server.now[path] -= 1
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *_words: object) -> None:
         return

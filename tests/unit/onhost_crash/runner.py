@@ -28,7 +28,7 @@ NAMES = (
 )  # fmt: skip
 MODULES = {name: importlib.import_module(f"ddtune.onhost.{name}") for name in NAMES}
 M = SimpleNamespace(**MODULES)
-WAITS = 40
+WAITS, WAIT_S = 40, 10.0
 
 
 class WaitsError(BaseException):
@@ -143,7 +143,8 @@ class Fork:
     def wait(self, limit_s: float) -> list:
         self.waits += 1
         self.waited_s += limit_s
-        if self.waits > WAITS:
+        # Both, for some look again each 20 ms and give up by themselves after some seconds.
+        if self.waits > WAITS and self.waited_s > WAIT_S:
             raise WaitsError
         return []
 
