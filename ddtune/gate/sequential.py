@@ -1,110 +1,198 @@
-"""Has a running service drifted from what it did when it was judged: a test that may be looked at after every window.
+"""Has a number of a running service drifted from what was usual: a test that may be looked at after every window.
 
-A fixed test that is looked at five times at 5 % raises up to 26 % false alarms. This one (the mixture sequential
-probability ratio test with a normal prior, Johari et al. 2017) keeps its level however often it is looked at:
+A fixed test that is looked at five times at 5 % raises up to 26 % false alarms. A mixture sequential probability ratio
+test (normal prior, Johari et al. 2017) keeps its level however often it is looked at, where mean ``theta0`` and
+variance ``s2`` of a window are known. Here both are estimated from the first windows, and with estimates in their place
+it speaks in every other sound service within some thousand windows. So this is the same test of what does not depend on
+them: two samples, right Haar priors on mean and spread (Gönen et al. 2005; that it may be stopped at will: Hendriksen,
+de Heide, Grünwald 2021). With ``m`` usual windows and ``n`` since, ``k = m n / (m + n)``, ``f = m + n - 2`` and ``t``
+the two-sample statistic of Student:
 
-    L_n = sqrt(s2 / (s2 + n t2)) * exp(n^2 t2 (mean - theta0)^2 / (2 s2 (s2 + n t2)))
+    L_n = (1 + k g)^(-1/2) * ((1 + t^2 / f) / (1 + t^2 / (f (1 + k g))))^((f + 1) / 2)
 
-act once ``L_n >= 1 / alpha``; ``s2`` is the variance of one window mean, ``t2`` the square of the drift that is worth
-finding, fixed before. The values must be means over windows, not raw readings: an engine's gauges repeat themselves,
-and the level holds for values that do not. :func:`lag_one` says whether the windows are wide enough (under 0.2).
+act once ``L_n >= 1 / alpha``. ``g`` is the square of the drift that is worth finding, in standard deviations of a
+window. With many usual windows it becomes Johari's.
 
-It cannot tell a change of the traffic from one of the engine: accept length halves between English and Chinese prompts,
-so a drift of it is told to a person and rolls nothing back.
+The values must be means over windows, not raw readings: an engine's gauges repeat themselves, and the level holds for
+values that do not. :class:`Stream` makes windows wide enough (lag-one correlation under 0.2, for which the variance is
+taken half as large again). It begins anew after ``EPISODE`` windows, because a mean over days of health would hide what
+begins then; so the level is of one episode: at most one of 10,000 sound ones raises an alarm, which at 10 s a window is
+one in 138 days. A drift by three standard deviations of a window is found after about 8 windows, by two after about 17,
+by one after about 170 and sometimes thousands, by half of one mostly not; one that begins in mid-episode takes at most
+what is left of it longer.
+
+``Rare`` asks the same of signs that should hardly ever come.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean, variance
+from statistics import fmean
 
 WINDOW_S = 10.0
-LEAST_WINDOWS = 12
+LEAST_READINGS = 3
+LEAST_WINDOWS = 40
+MOST_WINDOWS = 32 * LEAST_WINDOWS
 MOST_LAG = 0.2
-ALPHA = 0.001
+ALPHA = 0.0001
+EPISODE = 120
+EFFECT = 1.0
+# Means of windows that hang together by MOST_LAG vary so many times more than those of ones that do not.
+HANG = (1 + MOST_LAG) / (1 - MOST_LAG)
+RARE = 0.02
+TOO_OFTEN = (0.05, 0.1, 0.2, 0.4, 0.8)
+# Values are read to three digits.
+ROUNDING = 0.001
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean and sum of squared distances from the mean of some values."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Moments:
+        """Those of ``values``."""
+        found = cls()
+        for value in values:
+            found = found.add(value)
+        return found
+
+    def add(self, value: float) -> Moments:
+        """Those of one value more."""
+        count, off = self.count + 1, value - self.mean
+        mean = self.mean + off / count
+        return Moments(count, mean, self.squares + off * (value - mean))
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The test after ``count`` window means that add up to ``total``.
+    """The test of the windows ``since`` against the ``usual`` ones; ``effect`` is in standard deviations of one."""
 
-    ``theta0`` is the mean that was usual, ``s2`` the variance of a window mean, ``t2`` the squared effect in its unit.
-    """
-
-    theta0: float
-    s2: float
-    t2: float
+    usual: Moments
+    since: Moments = Moments()
+    effect: float = EFFECT
     alpha: float = ALPHA
-    count: int = 0
-    total: float = 0.0
     peak: float = 1.0
 
     def add(self, mean: float) -> Drift:
         """The test with one further window mean."""
-        more = replace(self, count=self.count + 1, total=self.total + mean)
+        more = replace(self, since=self.since.add(mean))
         return replace(more, peak=max(self.peak, more.likelihood))
-
-    @property
-    def mean(self) -> float | None:
-        """The mean of all windows since, None before the first."""
-        return self.total / self.count if self.count else None
 
     @property
     def likelihood(self) -> float:
         """How much likelier a drift is than none, by what was seen so far."""
-        if not self.count:
+        before, since = self.usual, self.since
+        freedom = before.count + since.count - 2
+        if not since.count or freedom < 1:
             return 1.0
-        n, wide = self.count, self.s2 + self.count * self.t2
-        exponent = n * n * self.t2 * (self.total / n - self.theta0) ** 2 / (2 * self.s2 * wide)
-        return math.inf if exponent > 700 else math.sqrt(self.s2 / wide) * math.exp(exponent)
+        spread = HANG * (before.squares + since.squares) / freedom + (ROUNDING * before.mean) ** 2
+        together = before.count * since.count / (before.count + since.count)
+        square = together * (since.mean - before.mean) ** 2 / spread if spread else 0.0
+        wide = 1 + together * self.effect**2
+        exponent = math.log1p(square / freedom) - math.log1p(square / (freedom * wide))
+        return math.exp(min(700.0, (freedom + 1) / 2 * exponent - math.log(wide) / 2))
 
     @property
     def drifted(self) -> bool:
         """Whether some window so far was enough to say so; once said, it stays said."""
         return self.peak >= 1 / self.alpha
 
-    @property
-    def half_width(self) -> float | None:
-        """Half of the interval around ``mean`` that covers the true mean at every moment, but for ``alpha``."""
-        if not self.count:
-            return None
-        n, wide = self.count, self.s2 + self.count * self.t2
-        return math.sqrt(self.s2 * wide / (n * n * self.t2) * (2 * math.log(1 / self.alpha) + math.log(wide / self.s2)))
+
+@dataclass(frozen=True)
+class Windows:
+    """Readings on their way to the mean of a window: of ``width_s`` seconds and more, and a few readings at least."""
+
+    width_s: float = WINDOW_S
+    begun_s: float | None = None
+    values: tuple[float, ...] = ()
+
+    def add(self, at_s: float, value: float) -> tuple[Windows, float | None]:
+        """With one reading more, and the mean of the window that it ended, None where it ended none."""
+        if self.begun_s is None or not 0 <= at_s - self.begun_s < self.width_s:
+            mean = fmean(self.values) if len(self.values) >= LEAST_READINGS else None
+            return Windows(self.width_s, at_s, (value,)), mean
+        return replace(self, values=(*self.values, value)), None
 
 
-def usual(means: Sequence[float], effect: float, alpha: float = ALPHA) -> Drift | None:
-    """The test that begins with what was usual over ``means``; ``effect`` is the share of their mean worth finding.
+@dataclass(frozen=True)
+class Stream:
+    """One number over time: first what is usual is learnt, then each further window is tested against it.
 
-    None with fewer than twelve windows, or where they hang together too much to count as so many. The variance is
-    taken a half larger than it was seen: twelve windows do not know it better.
+    ``learnt`` are the window means until there are enough, ``merged`` how many of them make one of the test's, so that
+    these hang together no more than the level allows. What hangs together over any width is never tested.
     """
-    if len(means) < LEAST_WINDOWS or abs(lag_one(means) or 0.0) > MOST_LAG + 2 / math.sqrt(len(means)):
-        return None
-    middle = fmean(means)
-    spread = 1.5 * variance(means) + (0.001 * middle) ** 2
-    return Drift(middle, spread, (effect * middle) ** 2, alpha) if middle else None
+
+    learnt: tuple[float, ...] = ()
+    merged: int = 1
+    pending: tuple[float, ...] = ()
+    test: Drift | None = None
+
+    @property
+    def drifted(self) -> bool:
+        """Whether the running episode says so."""
+        return self.test is not None and self.test.drifted
+
+    def add(self, mean: float) -> Stream:
+        """With one further window mean."""
+        if self.test is None:
+            return _begun((*self.learnt, mean))
+        pending = (*self.pending, mean)
+        if len(pending) < self.merged:
+            return replace(self, pending=pending)
+        over = self.test.since.count >= EPISODE and not self.test.drifted
+        test = Drift(self.test.usual) if over else self.test
+        return replace(self, pending=(), test=test.add(fmean(pending)))
 
 
-def windows(readings: Iterable[tuple[float, float | None]], width_s: float = WINDOW_S) -> list[float]:
-    """Means of ``(seconds, value)`` readings over whole windows in order; a window without a value is left out."""
-    found: dict[int, list[float]] = {}
-    last = None
-    for at, value in readings:
-        last = int(at // width_s)
-        if value is not None:
-            found.setdefault(last, []).append(value)
-    return [fmean(values) for number, values in sorted(found.items()) if number != last]
+def _begun(means: tuple[float, ...]) -> Stream:
+    """Looked at only when they have doubled: many looks find a moment at which nothing seems to hang together."""
+    merged = len(means) // LEAST_WINDOWS
+    if merged * LEAST_WINDOWS == len(means) and merged.bit_count() == 1:
+        usual = [fmean(means[at : at + merged]) for at in range(0, len(means), merged)]
+        if lag_one(usual) <= MOST_LAG:
+            return Stream(merged=merged, test=Drift(Moments.of(usual)))
+    return Stream(means[-MOST_WINDOWS:])
 
 
-def lag_one(means: Sequence[float]) -> float | None:
-    """The correlation of each value with the next, None where that says nothing."""
-    if len(means) < 3:
-        return None
+def lag_one(means: Sequence[float]) -> float:
+    """The correlation of each value with the next, -1 to 1; 0 where nothing differs."""
     middle = fmean(means)
     square = sum((one - middle) ** 2 for one in means)
-    if not square:
-        return 0.0
-    return sum((a - middle) * (b - middle) for a, b in pairwise(means)) / square
+    return sum((a - middle) * (b - middle) for a, b in pairwise(means)) / square if square else 0.0
+
+
+@dataclass(frozen=True)
+class Rare:
+    """Does a sign come more often than in ``RARE`` of all looks: a likelihood ratio against a mixture of larger shares.
+
+    Each part is a supermartingale where the sign is as rare as it should be, so it too may be looked at at will.
+    """
+
+    looks: int = 0
+    signs: int = 0
+    alpha: float = ALPHA
+
+    def add(self, *, sign: bool) -> Rare:
+        """With one look more; an episode that is over without an alarm is forgotten."""
+        known = Rare(alpha=self.alpha) if self.looks >= EPISODE and not self.too_often else self
+        return replace(known, looks=known.looks + 1, signs=known.signs + sign)
+
+    @property
+    def likelihood(self) -> float:
+        """How much likelier too many signs are than few, by the looks of this episode."""
+        clear = self.looks - self.signs
+        parts = [(share / RARE) ** self.signs * ((1 - share) / (1 - RARE)) ** clear for share in TOO_OFTEN]
+        return fmean(parts)
+
+    @property
+    def too_often(self) -> bool:
+        """Whether it says so now."""
+        return self.likelihood >= 1 / self.alpha

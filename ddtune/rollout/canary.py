@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ddtune.gate import detectors, prompts, runner, verbatim
+from ddtune.gate import accept, detectors, prompts, runner, verbatim
 from ddtune.gate.baseline import Baseline
 from ddtune.gate.model import Answer, Request, Verdict
 from ddtune.gate.sending import EngineGone, lost
@@ -87,4 +87,5 @@ class Canary:
         if len(came) < len(pairs):
             cause = hang_or_load(self._snapshot(), began)
             return Sight(began, cause, f"{len(pairs) - len(came)} of {len(pairs)} canaries did not come back.")
-        return Sight(began, None, "answered rightly")
+        rate, _ = accept.measured(answers)
+        return Sight(began, None, "answered rightly", rate)

@@ -21,11 +21,14 @@ BLIND_S = 120.0
 
 @dataclass(frozen=True)
 class Sight:
-    """One canary. ``cause`` is None where it was answered rightly, else an incident class; ``at`` is epoch seconds."""
+    """One canary, or what many readings show. ``cause`` is None where it was answered rightly, else an incident class;
+    ``at`` is epoch seconds, ``accept_length`` of a canary its tokens per verify call.
+    """
 
     at: float
     cause: str | None
     text: str
+    accept_length: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def action(cause: str, standing: str | None, previous: str | None, acted_at: flo
 
     A release in probation goes back to the one before it; one that is proven is started again. Once in ``AGAIN_S``.
     """
-    if cause in NOBODY or cause == "slow" or (acted_at is not None and now - acted_at < AGAIN_S):
+    if cause in NOBODY or cause in ("slow", "drift") or (acted_at is not None and now - acted_at < AGAIN_S):
         return None
     if standing in ("probation", "unproven", "failed") and previous is not None:
         return "rollback"
@@ -81,7 +84,7 @@ def of_incident(host: str, incident: Incident) -> Notice:
 
 
 def of_sight(host: str, sight: Sight, does: str | None) -> Notice:
-    """A late fault that only a canary shows."""
+    """A late fault that no line of a log shows."""
     then = {
         "rollback": "ddtune goes back to the release before it.",
         "restart": "ddtune starts the same release again.",

@@ -12,7 +12,7 @@ from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.worker import Worker
 from ddtune.profiles.model import speculates
-from ddtune.rollout import golden, sights
+from ddtune.rollout import drift, golden, sights
 from ddtune.rollout.canary import Canary
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.judge import Judge
@@ -53,6 +53,7 @@ class Watcher:
         # Where nothing may be changed, nothing is written either: no sign of life, no way back.
         self._acts = acts and not config.read_only
         self._sights: list[Sight] = []
+        self._seen = drift.Watched()
         self._acted_at: float | None = None
         self._owner = owner()
         self.beat: Callable[[], None] = lambda: None
@@ -105,15 +106,19 @@ class Watcher:
             self.beat()
             snapshot = session.snapshot
             await self._tell(snapshot)
+            if snapshot is not None:
+                self._seen, found = drift.read(self._seen, snapshot)
+                await self._heed(session, found)
             if now >= due and snapshot is not None and self._may_look(snapshot):
                 try:
                     bad = (await self._look(session, canary)).cause is not None
+                    self._seen, found = drift.looked(self._seen, snapshot.service.release, self._sights)
                 except (Unreachable, HelperRefused) as error:
                     # Told as link_lost when it lasts; a load of somebody else's holds the lock for a while.
                     self._say(error.message)
-                    bad = False
+                    bad, found = False, None
                 due = time.monotonic() + (min(AGAIN_S, self._every_s) if bad else self._every_s)
-                await self._answer(session)
+                await self._heed(session, sights.late_fault(self._sights) or found)
             await asyncio.sleep(LOOK_S)
 
     async def _keep_alive(self, session: Session) -> None:
@@ -159,19 +164,22 @@ class Watcher:
         blind = sights.blind(host, snapshot)
         await self._notifier.tell([*notices, *([blind] if blind else [])])
 
-    async def _answer(self, session: Session) -> None:
-        """Go back, or start again, where the last canaries agree that something is wrong."""
-        fault, snapshot = sights.late_fault(self._sights), session.snapshot
-        if fault is None or fault.cause is None or snapshot is None:
+    async def _heed(self, session: Session, found: Sight | None) -> None:
+        """Tell what was found, and go back or start again where that is a cure."""
+        snapshot = session.snapshot
+        if found is None or found.cause is None or snapshot is None:
             return
         service = snapshot.service
         does = None
         if self._acts:
             does = sights.action(
-                fault.cause, service.standing, service.previous_profile, self._acted_at, time.monotonic()
+                found.cause, service.standing, service.previous_profile, self._acted_at, time.monotonic()
             )
-        await self._notifier.tell([sights.of_sight(self._config.name, fault, does)])
+        await self._notifier.tell([sights.of_sight(self._config.name, found, does)])
+        if found.cause == "drift":
+            return
         self._sights = []
+        self._seen = drift.acted(self._seen)
         if does is None:
             return
         self._acted_at = time.monotonic()

@@ -65,6 +65,7 @@ class Engine:
         self._served = 0
         self._asked = 0
         self._poisoned = False
+        self._faded = False
         self._salt = 0
         self._cache: OrderedDict[int, int] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
@@ -84,6 +85,7 @@ class Engine:
         """Brings everything to the present and plans the next look."""
         now = self.clock.now()
         self.batch.still = self.still
+        self._fade(now)
         self._top_up()
         self.batch.advance(now)
         if self._timer is not None:
@@ -113,6 +115,7 @@ class Engine:
             self._salt += 1
         salt: object = (self._salt if ask.seed is None else ask.seed) if ask.sampled else ""
         late = self.faults.garbage_after is not None and self._served >= self.faults.garbage_after
+        late = late and dice("late", self.settings.seed, ask.prompt) % 1000 < 1000 * self.faults.garbage_share
         output = "garbage" if late else self.faults.output
         written = answer(
             ask.prompt,
@@ -201,8 +204,18 @@ class Engine:
     def _poison(self) -> None:
         """From here on nothing that this process answers is right, and no draft is accepted."""
         self._poisoned = True
-        self.accept = 1.0
-        self.batch.set_accept(1.0)
+        self._accepts(1.0)
+
+    def _accepts(self, accept: float) -> None:
+        self.accept = accept
+        self.batch.set_accept(accept)
+
+    def _fade(self, now: float) -> None:
+        """Answers stay right, and fewer drafts are accepted."""
+        after = self.faults.fades_after_s
+        if after is not None and not self._faded and self.ready_at is not None and now - self.ready_at >= after:
+            self._faded = True
+            self._accepts(1 + self.faults.fades_to * (self.accept - 1))
 
     def _cached(self, ask: Ask) -> int:
         if self.launch.args["disable_radix_cache"]:

@@ -16,7 +16,7 @@ SETTLED_S = 2.0
 SCENARIOS = (
     "hang", "slow_start", "crash_after", "bad_exit", "port_late", "garbage", "empty", "wrong", "accept_one",
     "oom_graphs", "oom_weights", "near_ties", "doubled", "garbage_low", "garbage_high", "garbage_late", "poison",
-    "drift",
+    "drift", "fades",
 )  # fmt: skip
 ALONE = Parting()
 _PARTING = {
@@ -33,8 +33,9 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 class Faults:
     """``replay`` is ``illegal_access`` or ``cublas``, raised by a graph replay of at least ``replay_running`` requests.
 
-    ``output`` is what answers are made of: right, garbage (with ``garbage_after`` only after so many) or wrong.
-    ``accept`` overrides the accept length.
+    ``output`` is what answers are made of: right, garbage (with ``garbage_after`` only after so many, and then in the
+    ``garbage_share`` of them) or wrong. ``accept`` overrides the accept length; after ``fades_after_s`` only
+    ``fades_to`` of the accepted drafts still are.
     ``start`` is a start that fails: slow_start, bad_exit, oom_weights or oom_graphs. Times are own seconds. A scenario
     of ``parting`` takes a strength from 0 to 1 behind a colon: ``doubled:0.5``.
     """
@@ -44,6 +45,9 @@ class Faults:
     output: str = "right"
     accept: float | None = None
     garbage_after: int | None = None
+    garbage_share: float = 1.0
+    fades_after_s: float | None = None
+    fades_to: float = 0.5
     hang_after: int | None = None
     crash_after_s: float | None = None
     start: str | None = None
@@ -96,7 +100,11 @@ def _add(found: Faults, scenario: str) -> Faults:
         case "port_late":
             return replace(found, port_late_s=float(value or 120))
         case "garbage" if value:
-            return replace(found, garbage_after=int(value))
+            after, _, share = value.partition(":")
+            return replace(found, garbage_after=int(after), garbage_share=float(share or 1))
+        case "fades":
+            after, _, left = value.partition(":")
+            return replace(found, fades_after_s=float(after or 600), fades_to=float(left or 0.5))
         case "garbage":
             return replace(found, output="garbage", accept=1.0)
         case "wrong":
