@@ -33,6 +33,7 @@ matrix: $(VENV)/.packages $(VENV)/.test
 	@DDTUNE_MATRIX=1 $(BIN)/python -m pytest -rP tests/e2e/test_adopt_cycle.py tests/e2e/test_adopt_interrupted.py $(PYTEST_ARGS)
 
 gate-table: $(VENV)/.packages $(VENV)/.test
+	@$(BIN)/python -m tests.benchmarks.detectors
 	@$(BIN)/python -m tests.benchmarks.gate_table
 	@$(BIN)/python -m tests.benchmarks.gate_product
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
 
+from ddtune.gate import signs
 from ddtune.gate.coding import code_block
 from ddtune.gate.model import Answer, CheckResult, Verdict
 from ddtune.gate.probe import Probe
@@ -24,24 +23,14 @@ NAME = "detectors"
 SOFT = frozenset({"loop", "compressibility", "doubled_words", "salad"})
 HEALTHY_ENDS = frozenset({"stop", "length", "eos", "tool_calls"})
 
-_SPECIAL = re.compile(
-    r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<unk>|<pad>|\[(?:PAD|UNK|CLS|SEP)\]|<0x[0-9A-F]{2}>"
-)
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_RUN = re.compile(r"(.)\1{31,}", re.DOTALL)
-_RULES = frozenset("-=_*#~.|+ \t\n─━═·")
-# English in running text: under a tenth of these is a salad of words. Healthy prose has three to five tenths.
-_FUNCTION_WORDS = """
-    a about after all also an and are as at be been before but by can could do each for from had has have he her
-    his how i if in into is it its like may more most must no not of on one or other our out over she should so
-    some such than that the their them then there these they this those through to under up was we were what when
-    where which while who will with would you your
-"""
-_DOUBLED_BY_RIGHT = """
-    that had very so no ha bye knock there now do is blah well yes long never many
-"""
-_FUNCTION = frozenset(_FUNCTION_WORDS.split())
-_LEGAL_DOUBLES = frozenset(_DOUBLED_BY_RIGHT.split())
+# ``python -m tests.benchmarks.detectors`` shows each limit between healthy and broken text of its own.
+TOKEN_RUN, CHARACTER_RUN, RULE_RUN, WORD_RUN, FIGURE_RUN = 32, 32, 160, 6, 24
+SPECIALS, SPECIAL_SHARE = 3, 0.5
+LOOP_TIMES, LOOP_WORDS, LOOP_FIGURES, LOOP_SHARE = 4, 24, 150, 0.3
+LEAST_BYTES, LEAST_COMPRESSED, MOST_COMPRESSED = 400, 0.1, 0.82
+LETTERS, SCRIPTS = 4, 3
+DOUBLES, FEW_DOUBLES, FEW_WORDS = 3, 2, 120
+FUNCTION_SHARE, GRAMMAR_WORDS = 0.1, 30
 
 
 @dataclass(frozen=True)
@@ -60,9 +49,9 @@ def empty(_probe: Probe, answer: Answer) -> str | None:
 def special_tokens(_probe: Probe, answer: Answer) -> str | None:
     """Special tokens as text, several or most of a short answer."""
     text = _text(answer)
-    found = _SPECIAL.findall(text)
+    found = signs.specials(text)
     share = sum(map(len, found)) / max(1, len(text))
-    if len(found) >= 3 or (found and share > 0.5):
+    if len(found) >= SPECIALS or (found and share > SPECIAL_SHARE):
         return f"{len(found)} special tokens such as {found[0]}"
     return None
 
@@ -70,31 +59,27 @@ def special_tokens(_probe: Probe, answer: Answer) -> str | None:
 def repeated_token(_probe: Probe, answer: Answer) -> str | None:
     """One token, character or word over and over."""
     ids = answer.token_ids
-    run = _longest_run(ids)
-    if run >= 32 or (len(ids) >= 16 and run > len(ids) / 2):
+    run, _ = signs.longest_run(ids)
+    if run >= TOKEN_RUN or (len(ids) >= TOKEN_RUN / 2 and run > len(ids) / 2):
         return f"one token {run} times in a row"
     text = _text(answer)
-    for run_of in _RUN.finditer(text):
-        char, count = run_of[1], len(run_of[0])
-        if char not in _RULES or count >= 160:
-            return f"the character {char!r} {count} times in a row"
-    for word, group in groupby(text.split()):
-        count = sum(1 for _ in group)
-        if count >= (6 if _WORD.fullmatch(word) else 24):
-            return f"{word[:20]!r} {count} times in a row"
+    for (run, char), most in zip(signs.character_runs(text), (CHARACTER_RUN, RULE_RUN), strict=True):
+        if run >= most:
+            return f"the character {char!r} {run} times in a row"
+    for (run, word), most in zip(signs.word_runs(text), (WORD_RUN, FIGURE_RUN), strict=True):
+        if run >= most:
+            return f"{word[:20]!r} {run} times in a row"
     return None
 
 
 def loop(_probe: Probe, answer: Answer) -> str | None:
     """The end of the answer is a phrase or paragraph repeated four times and more."""
     words = _text(answer).split()
-    for period in range(1, min(60, len(words) // 4) + 1):
-        length = period
-        while length < len(words) and words[-1 - length] == words[-1 - length + period]:
-            length += 1
+    for period, length in signs.loops(words):
         # Rows of figures repeat themselves by right, to a point.
-        least = 24 if any(char.isalpha() for word in words[-period:] for char in word) else 150
-        if length >= max(4 * period, least) and length > 0.3 * len(words):
+        lettered = any(char.isalpha() for word in words[-period:] for char in word)
+        least = max(LOOP_TIMES * period, LOOP_WORDS if lettered else LOOP_FIGURES)
+        if length >= least and length > LOOP_SHARE * len(words):
             phrase = " ".join(words[-period:][:6])
             return f"the end repeats {phrase!r} {length // period} times"
     return None
@@ -102,13 +87,13 @@ def loop(_probe: Probe, answer: Answer) -> str | None:
 
 def compressibility(_probe: Probe, answer: Answer) -> str | None:
     """Far more regular, or far more random, than any text that was asked for."""
-    raw = _text(answer).encode()
-    if len(raw) < 400:
+    text = _text(answer)
+    if len(text.encode("utf-8", "surrogatepass")) < LEAST_BYTES:
         return None
-    ratio = len(zlib.compress(raw, 9)) / len(raw)
-    if ratio < 0.1:
+    ratio = signs.compressed(text)
+    if ratio < LEAST_COMPRESSED:
         return f"the text compresses to {ratio:.0%}"
-    if ratio > 0.82:
+    if ratio > MOST_COMPRESSED:
         return f"the text does not compress ({ratio:.0%})"
     return None
 
@@ -117,7 +102,7 @@ def scripts(probe: Probe, answer: Answer) -> str | None:
     """Letters of scripts that neither the prompt uses nor anybody would expect."""
     found = unexpected(_text(answer), probe.prompt)
     total = sum(found.values())
-    if total >= 4 or len(found) >= 3:
+    if total >= LETTERS or len(found) >= SCRIPTS:
         names = ", ".join(sorted(found))
         return f"{total} letters of unexpected script ({names})"
     return None
@@ -137,29 +122,22 @@ def replacement(_probe: Probe, answer: Answer) -> str | None:
 
 def doubled_words(probe: Probe, answer: Answer) -> str | None:
     """Words twice in a row, more often than people do."""
-    tokens = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]|\n", _text(answer))
-    doubles = [
-        one
-        for one, two in pairwise(tokens)
-        # Names are doubled by right (Walla Walla), so capitals do not count.
-        if len(one) > 1 and one == two and one[0].isalpha() and not one[0].isupper() and one not in _LEGAL_DOUBLES
-    ]
-    words = sum(1 for token in tokens if token[0].isalpha())
+    text = _text(answer)
     # Code and data say `int int` and `null null` by right.
-    if probe.kind in {"code", "data"} or "```" in _text(answer):
+    if probe.kind in {"code", "data"} or "```" in text:
         return None
-    if len(doubles) >= 3 or (len(doubles) == 2 and words < 120):
+    doubles, words = signs.doubled(text)
+    if len(doubles) >= DOUBLES or (len(doubles) >= FEW_DOUBLES and words < FEW_WORDS):
         return f"{len(doubles)} words doubled, such as {doubles[0]!r}"
     return None
 
 
 def salad(probe: Probe, answer: Answer) -> str | None:
     """Words of a language without its grammar, where running English was asked for."""
-    words = _WORD.findall(answer.text)
-    if probe.kind != "prose" or len(words) < 30:
+    share, words = signs.function_share(answer.text)
+    if probe.kind != "prose" or words < GRAMMAR_WORDS:
         return None
-    share = sum(word.lower() in _FUNCTION for word in words) / len(words)
-    return f"only {share:.0%} of the words hold sentences together" if share < 0.1 else None
+    return f"only {share:.0%} of the words hold sentences together" if share < FUNCTION_SHARE else None
 
 
 def broken_code(probe: Probe, answer: Answer) -> str | None:
@@ -267,7 +245,3 @@ def _hard(probe: Probe, finding: Finding) -> bool:
 
 def _text(answer: Answer) -> str:
     return f"{answer.reasoning}\n{answer.text}" if answer.reasoning else answer.text
-
-
-def _longest_run(items: Sequence[int]) -> int:
-    return max((sum(1 for _ in group) for _, group in groupby(items)), default=0)
