@@ -149,17 +149,3 @@ def _worse(first: CheckResult, second: CheckResult) -> CheckResult:
         requests=first.requests + second.requests,
         budget=sum(budgets) if budgets else None,
     )
-
-
-def summary(report: GateReport) -> dict[str, dict[str, Any]]:
-    """The ``gate`` part of a command's JSON: ``{check: {verdict, reason, seconds, tokens, budget}}``."""
-    return {
-        name: {
-            "verdict": check.verdict.value,
-            "reason": check.reason,
-            "seconds": round(check.seconds, 3),
-            "tokens": check.tokens,
-            "budget": check.budget,
-        }
-        for name, check in report.checks.items()
-    }

@@ -37,9 +37,9 @@ async def kept(link: HostLink, key: Mapping[str, str]) -> Reference | None:
         return None
 
 
-async def engine_key(link: HostLink, inspected: Mapping[str, Any]) -> dict[str, str]:
-    """What a reference of the running engine belongs to."""
-    build = await link.call("probe_build", timeout=FLAG_CHECK_S)
+async def engine_key(link: HostLink, inspected: Mapping[str, Any], *, keep: bool = False) -> dict[str, str]:
+    """What a reference of the running engine belongs to; with ``keep`` the host remembers what its engine was asked."""
+    build = await link.call("probe_build", timeout=FLAG_CHECK_S, **({"keep": True} if keep else {}))
     return golden.engine_key(inspected.get("argv") or (), str(build.get("build") or ""))
 
 

@@ -10,6 +10,7 @@ from ddtune.gate import isolation, runner
 from ddtune.gate import plan as gate_plan
 from ddtune.gate.model import GateReport
 from ddtune.gate.process_facts import Expected
+from ddtune.gate.reference import Reference
 from ddtune.gate.stage import OnEvent, nothing
 from ddtune.profiles.model import AxisValue, GateSizes, speculates
 from ddtune.rollout import golden
@@ -19,8 +20,6 @@ from ddtune.rollout.owner import owner
 from ddtune.rollout.state import read_state
 from ddtune.rollout.timing import Stopwatch
 from ddtune.rollout.units import adopted_unit
-
-PROBE_S = 180.0
 
 
 async def judge_running(config: HostConfig, *, full: bool, on_event: OnEvent = nothing) -> GateReport:
@@ -32,13 +31,15 @@ async def judge_running(config: HostConfig, *, full: bool, on_event: OnEvent = n
         state = read_state(await link.call("state", limit=1))
         axes = state.meta_of(state.stable.release).get("axes") or {}
         sizes = gate_plan.production(golden.sizes_of(state), axes.get("max_running"))
+        inspected = await Judge(link, Stopwatch()).inspected()
+        key = await golden.engine_key(link, inspected, keep=not config.read_only)
+        reference = await golden.kept(link, key)
         report = await judge_in_place(
-            link, axes, sizes, full=full, tp_size=state.site.get("tp_size"), on_event=on_event, kept=True
+            link, axes, sizes, full=full, tp_size=state.site.get("tp_size"), on_event=on_event, reference=reference
         )
         bad = report.failed
         text = f"{bad.name}: {bad.reason}" if bad else f"{'the whole' if full else 'the quick'} gate passed"
         if (bad or report.passed) and not config.read_only:
-            await link.call("probe_build", timeout=PROBE_S, keep=True)
             await link.call("judged", ok=bad is None, text=text, owner=owner())
         return report
 
@@ -51,14 +52,13 @@ async def judge_in_place(
     full: bool,
     tp_size: int | None = None,
     on_event: OnEvent = nothing,
-    kept: bool = False,
+    reference: Reference | None = None,
 ) -> GateReport:
-    """The quick gate, and the full one with ``full`` when the quick one passed; against the answers that the host keeps
-    with ``kept``, where it has any of this engine. Raises EngineGone.
+    """The quick gate, and the full one with ``full`` when the quick one passed; continuations are held to ``reference``
+    where there is one. Raises EngineGone.
     """
     judge = Judge(link, Stopwatch())
     inspected = await judge.inspected()
-    reference = await golden.kept(link, await golden.engine_key(link, inspected)) if kept else None
     speculative = speculates(axes)
     found = isolation.probe()
     stable = await runner.baseline(

@@ -8,11 +8,12 @@ import pytest
 
 from ddtune.gate import accept, agreement, process_facts, prompts, verbatim
 from ddtune.gate.baseline import Baseline
-from ddtune.gate.model import Answer, CheckResult, GateReport, Verdict, summary
+from ddtune.gate.model import Answer, CheckResult, GateReport, Verdict
 from ddtune.gate.plan import FULL_TOKENS, plan
 from ddtune.gate.process_facts import Expected, Facts
 from ddtune.gate.reference import IDENTICAL, Reference, agreed
 from ddtune.profiles.model import GateSizes, Release
+from ddtune.rollout.outcome import check_json
 
 
 def ids(name: str, *tokens: int) -> Answer:
@@ -314,7 +315,7 @@ def test_reports_merge_to_the_worse_verdict_and_add_costs() -> None:
     unsure = CheckResult("a", Verdict.INCONCLUSIVE, "cut", 2.0, 5, "gate_inconclusive")
     bad = CheckResult("b", Verdict.FAIL, "wrong", 1.0, 1, "wrong_output")
     report = GateReport({"a": good}).merged(GateReport({"a": unsure, "b": bad}, {"c": "left out"}))
-    assert summary(report)["a"] == {
+    assert check_json(report.checks["a"]) == {
         "verdict": "inconclusive",
         "reason": "cut",
         "seconds": 3.0,

@@ -12,7 +12,7 @@ from ddtune.gate import plan as planning
 from ddtune.gate import runner
 from ddtune.gate.baseline import Baseline
 from ddtune.gate.isolation import Isolation
-from ddtune.gate.model import Answer, CheckResult, GateReport, Request, Verdict, summary
+from ddtune.gate.model import Answer, CheckResult, GateReport, Request, Verdict
 from ddtune.gate.process_facts import Expected, Facts
 from ddtune.profiles.model import GateSizes
 from tests.unit.gate_engine import Engine, Fault, fails, near_tie, only, says
@@ -67,7 +67,7 @@ def test_a_healthy_engine_passes_every_planned_check() -> None:
     assert report.passed
     assert "coding" in report.not_planned
     assert next(check.name for check in heard) == "process_facts"
-    assert summary(report)["agreement"]["tokens"] > 0
+    assert report.checks["agreement"].tokens > 0
 
 
 def test_the_quick_gate_is_eight_requests_of_at_most_400_tokens_one_at_a_time() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,8 +16,11 @@ from ddtune.gate.model import Answer, Request, Verdict
 from ddtune.gate.plan import plan
 from ddtune.gate.probe import Probe, generate
 from ddtune.gate.reference import Reference
+from ddtune.live.snapshot import Ages, Link, ServiceReading, Snapshot
 from ddtune.profiles.model import GateSizes
 from ddtune.profiles.store import load_profiles
+from ddtune.rollout import drift
+from ddtune.rollout.sights import Sight, action
 from ddtune.rollout.start import StartLimits, follow_start
 from tests.unit.cases.given import STARTED, Given, Watch
 from tests.unit.gate_engine import Engine, Fault, healthy, near_tie, only, prompt_of, says
@@ -42,6 +46,18 @@ def topic(text: str) -> Probe:
     return Probe(generate("topic", text, 4000), "continue", "prose", text)
 
 
+def watched(length: Callable[[int], float], seconds: int) -> list[Sight]:
+    """What a watch tells of a service with that accept length by seconds."""
+    seen, found = drift.Watched(), []
+    for at in range(1, seconds):
+        service = ServiceReading(health="serving", running=9, accept_length=length(at), release="r1")
+        seen, sight = drift.read(seen, Snapshot("b300", at, Link("up"), service=service, ages=Ages(engine=0.1)))
+        if sight is not None:
+            found.append(sight)
+            seen = drift.acted(seen) if sight.cause != "drift" else seen
+    return found
+
+
 def test_k2_01(given: Given) -> None:
     """One long request, and every later answer is `!` or empty: caught behind the gate's own long prompts."""
     one = judged("poison", seed=given.number(3, 1, 99), stages=("quick", "full"))
@@ -52,6 +68,8 @@ def test_k2_01(given: Given) -> None:
     windows = [(4.4, 3.0), (1.0, 0.0), *[(1.0, float(given.number(2, 1, 9)))] * 3]
     assert accept.pinned(windows)
     assert not accept.pinned(windows[:-1]), "a window in which nothing ran says nothing"
+    late = watched(lambda at: 4.4 if at < 60 else 1.0, 120)
+    assert [sight.cause for sight in late] == ["accept_collapse"]
 
 
 def test_k2_01_a_flush_is_no_cure(given: Given) -> None:
@@ -120,6 +138,10 @@ def test_k2_09(given: Given) -> None:
     gate(first)
     gate(second)
     assert first.loads == second.loads
+    rng = random.Random(given.sibling)
+    mixed = watched(lambda at: rng.gauss(usual if at < 900 else usual * 0.52, 0.2), 3600)
+    assert [sight.cause for sight in mixed] == ["drift"]
+    assert action("drift", "probation", "b8", None, 0.0) is None, "told, and never a reason to go back"
 
 
 def test_k2_10(given: Given) -> None:
@@ -235,16 +257,19 @@ def test_k2_15(given: Given) -> None:
 
 def test_k2_17(given: Given) -> None:
     """Decode is well, cache and first token are not: they stand beside tokens a second, and none of them promotes."""
-    hit = given.number(46, 40, 53) / 100
+    hit, first_s = given.number(46, 40, 53) / 100, given.number(215, 150, 900) / 100
     watch = Watch().systemd(STARTED).unit().ready()
     for second in range(3):
+        ttft = "sglang:time_to_first_token_seconds"
         watch.later(1).metrics(
             f"sglang:cache_hit_rate {hit}\nsglang:gen_throughput 303\nsglang:num_running_reqs 2\n"
             f"sglang:generation_tokens_total {300 * second}\n"
+            f'{ttft}_bucket{{le="{first_s - 0.1}"}} 0\n{ttft}_bucket{{le="{first_s + 0.1}"}} {20 * second}\n'
+            f'{ttft}_bucket{{le="+Inf"}} {20 * second}\n{ttft}_count {20 * second}\n'
         )
     service = watch.shown.service
     assert service.cache_hit == pytest.approx(hit)
-    assert hasattr(service, "ttft_p50_s")
+    assert service.ttft_p50_s == pytest.approx(first_s, abs=0.1)
     planned = plan(SIZES, speculative=True, isolation=None)
     assert not {"speed", "throughput", "tokens_per_s"} & set(planned.names)
 
