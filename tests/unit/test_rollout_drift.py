@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -66,7 +67,9 @@ def test_a_fall_is_told_once_with_both_numbers_and_nothing_is_taken_back() -> No
     (told,) = service.found
     # What is left of the episode, and some windows.
     assert told.at - before < 130 * WINDOW_S
-    assert "4.48" in told.text
+    was, now = (float(number) for number in re.findall(r"\d\.\d\d", told.text))
+    assert was == pytest.approx(4.48, abs=0.06)
+    assert 3.5 < now < 4.3
     assert "mix may have changed" in told.text
     assert action("drift", "probation", "b8-nvls", None, 0.0) is None
     notice = of_sight("b300", told, None)
