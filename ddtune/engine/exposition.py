@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from ddtune.engine.sums import mean, total
+
 _PREFIX = re.compile(r"^sglang[:_]")
 _INSTANCE = frozenset(("pid",))
 
@@ -58,13 +60,11 @@ class Scrape:
 
     def total(self, name: str, **labels: str) -> float | None:
         """The sum over the series, or None when there is none."""
-        found = self.series(name, **labels)
-        return math.fsum(sample.value for sample in found) if found else None
+        return total(sample.value for sample in self.series(name, **labels))
 
     def mean(self, name: str) -> float | None:
         """The mean over the series, or None when there is none."""
-        found = self.series(name)
-        return math.fsum(sample.value for sample in found) / len(found) if found else None
+        return mean(sample.value for sample in self.series(name))
 
     def largest(self, name: str) -> float | None:
         """The largest of the series, or None when there is none."""

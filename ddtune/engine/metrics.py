@@ -9,6 +9,7 @@ from typing import TypeVar
 from ddtune.engine.exposition import Scrape, parse
 from ddtune.engine.model import EngineReading
 from ddtune.engine.server_info import Loads
+from ddtune.engine.sums import mean, total, whole
 
 __all__ = ["parse", "quantile", "reading"]
 
@@ -35,10 +36,10 @@ def reading(
     if prev is not None and (now.at <= prev.at or _restarted(prev, now)):
         prev = None
     log = log or EngineReading(now.at)
-    running = _first(_whole(now.total("num_running_reqs")), loads.running if loads else None, log.running)
+    running = _first(whole(now.total("num_running_reqs")), loads.running if loads else None, log.running)
     length, source = _accept_length(prev, now, running, log)
     cache_hit = _first(now.mean("cache_hit_rate"), loads.cache_hit if loads else None)
-    active = list(now.series("http_requests_active", method="POST"))
+    active = now.series("http_requests_active", method="POST")
     graphs = _graph_share(prev, now)
     return EngineReading(
         at=now.at,
@@ -46,9 +47,9 @@ def reading(
         accept_length=length,
         accept_source=source,
         running=running,
-        waiting=_whole(math.fsum(sample.value for sample in active)) if active else None,
+        waiting=whole(total(sample.value for sample in active)),
         frozen=() if running or cache_hit is None else _HELD,
-        queued=_first(_whole(now.total("num_queue_reqs")), loads.queued if loads else None, log.queued),
+        queued=_first(whole(now.total("num_queue_reqs")), loads.queued if loads else None, log.queued),
         max_running=loads.max_running if loads else None,
         kv_usage=_first(now.largest("token_usage"), loads.kv_usage if loads else None, log.kv_usage),
         cache_hit=cache_hit,
@@ -70,10 +71,6 @@ def _first(*values: _N | None) -> _N | None:
     return next((value for value in values if value is not None), None)
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
-
-
 def _restarted(prev: Scrape, now: Scrape) -> bool:
     names = ("generation_tokens_total", "num_requests_total", "realtime_tokens_total", "spec_verify_calls_total")
     moved = ((prev.total(name), now.total(name)) for name in names)
@@ -85,7 +82,7 @@ def _delta(prev: Scrape | None, now: Scrape, name: str, **labels: str) -> float 
     if prev is None or after is None:
         return None
     # A series appears with its first count.
-    return after - (prev.total(name, **labels) or 0.0)
+    return total((after, -(prev.total(name, **labels) or 0.0)))
 
 
 def _tokens_per_s(
@@ -117,7 +114,7 @@ def _accept_length(
         if length >= _ACCEPT_FLOOR:
             return length, "counters"
     if lengths and running:
-        return sum(lengths) / len(lengths), "gauge"
+        return mean(lengths), "gauge"
     if running != 0 and log.accept_length is not None:
         return log.accept_length, "log"
     return None, None
@@ -126,8 +123,8 @@ def _accept_length(
 def _graph_share(prev: Scrape | None, now: Scrape) -> float | None:
     """By what decode passes did since ``prev``, else since the engine started; prefill passes say nothing of it."""
     captured, eager = "decode_cuda_graph", "decode_none"
-    with_graph = _delta(prev, now, "cuda_graph_passes_total", mode=captured) or 0.0
-    without = _delta(prev, now, "cuda_graph_passes_total", mode=eager) or 0.0
+    with_graph = max(0.0, _delta(prev, now, "cuda_graph_passes_total", mode=captured) or 0.0)
+    without = max(0.0, _delta(prev, now, "cuda_graph_passes_total", mode=eager) or 0.0)
     if not with_graph and not without:
         with_graph = now.total("cuda_graph_passes_total", mode=captured) or 0.0
         without = now.total("cuda_graph_passes_total", mode=eager) or 0.0

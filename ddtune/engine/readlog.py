@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 
 from ddtune.engine.log import body_of, number
 from ddtune.engine.model import EngineReading, LogLine
+from ddtune.engine.sums import mean, total, whole
 
 FRESH_S = 15.0
 _DAY_S = 86400
@@ -36,10 +36,10 @@ def reading_from_log(lines: Iterable[LogLine], now: float) -> EngineReading | No
         return None
     return EngineReading(
         at=max(line.at for line in newest.values()),
-        tokens_per_s=_total(decodes.values(), "gen throughput (token/s)"),
+        tokens_per_s=total(_values(decodes.values(), "gen throughput (token/s)")),
         accept_length=accept_length(decodes.values()),
-        running=_whole(_total(newest.values(), "#running-req")),
-        queued=_whole(_total(newest.values(), "#queue-req")),
+        running=whole(total(_values(newest.values(), "#running-req"))),
+        queued=whole(total(_values(newest.values(), "#queue-req"))),
         kv_usage=_largest(newest.values(), "token usage", "full token usage"),
         graphs_in_use=_graphs(decodes.values()),
         accept_source="log" if accept_length(decodes.values()) is not None else None,
@@ -48,8 +48,7 @@ def reading_from_log(lines: Iterable[LogLine], now: float) -> EngineReading | No
 
 def accept_length(lines: Iterable[LogLine]) -> float | None:
     """The mean accept length that decode lines name; None without speculation."""
-    lengths = [length for line in lines if (length := number(line, "accept len"))]
-    return math.fsum(lengths) / len(lengths) if lengths else None
+    return mean(length for line in lines if (length := number(line, "accept len")))
 
 
 def compiles(line: LogLine) -> bool:
@@ -90,11 +89,6 @@ def _values(lines: Iterable[LogLine], *names: str) -> list[float]:
     return [value for value in found if value is not None]
 
 
-def _total(lines: Iterable[LogLine], name: str) -> float | None:
-    values = _values(lines, name)
-    return math.fsum(values) if values else None
-
-
 def _largest(lines: Iterable[LogLine], *names: str) -> float | None:
     return max(_values(lines, *names), default=None)
 
@@ -102,7 +96,3 @@ def _largest(lines: Iterable[LogLine], *names: str) -> float | None:
 def _graphs(lines: Iterable[LogLine]) -> bool | None:
     said = [value for line in lines for key, value in line.fields if key in ("cuda graph", "cpu graph", "npu graph")]
     return all(value == "True" for value in said) if said else None
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)

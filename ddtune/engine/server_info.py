@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ddtune.engine.sums import mean, total, whole
+
 
 @dataclass(frozen=True)
 class Loads:
@@ -54,15 +56,14 @@ def read_loads(body: Any) -> Loads | None:
     if not ranks:
         return None
     accept = [_number(rank.get("speculative", {}), "accept_length") for rank in ranks]
-    lengths = [length for length in accept if length]
     return Loads(
-        running=_whole(_over(sum, ranks, "num_running_reqs", "num_reqs")),
-        queued=_whole(_over(sum, ranks, "num_waiting_reqs")),
-        max_running=_whole(_over(sum, ranks, "max_running_requests")),
+        running=whole(_over(total, ranks, "num_running_reqs", "num_reqs")),
+        queued=whole(_over(total, ranks, "num_waiting_reqs")),
+        max_running=whole(_over(total, ranks, "max_running_requests")),
         kv_usage=_over(max, ranks, "token_usage"),
-        cache_hit=_over(_mean, ranks, "cache_hit_rate"),
-        tokens_per_s=_over(sum, ranks, "gen_throughput"),
-        accept_length=_mean(lengths) if lengths else None,
+        cache_hit=_over(mean, ranks, "cache_hit_rate"),
+        tokens_per_s=_over(total, ranks, "gen_throughput"),
+        accept_length=mean(length for length in accept if length),
         timestamp=_over(min, ranks, "timestamp"),
     )
 
@@ -81,24 +82,22 @@ def read_server_info(body: Any) -> ServerInfo | None:
         version=_text(_pick((body, state), "version")),
         status=_text(_pick((body, state), "status")),
         algorithm=_text(_pick(both, "speculative_algorithm")),
-        num_draft_tokens=_whole(_first_number(both, "speculative_num_draft_tokens")),
-        page_size=_whole(_first_number(both, "page_size")),
-        max_running=_whole(_first_number(both, "effective_max_running_requests_per_dp", "max_running_requests")),
-        tp_size=_whole(_first_number(both, "tp_size")),
-        dp_size=_whole(_first_number(both, "dp_size")),
+        num_draft_tokens=whole(_first_number(both, "speculative_num_draft_tokens")),
+        page_size=whole(_first_number(both, "page_size")),
+        max_running=whole(_first_number(both, "effective_max_running_requests_per_dp", "max_running_requests")),
+        tp_size=whole(_first_number(both, "tp_size")),
+        dp_size=whole(_first_number(both, "dp_size")),
         graphs_disabled=_flag(_pick(both, "disable_cuda_graph")),
         graph_batch_sizes=tuple(size for size in sizes if isinstance(size, int)) if isinstance(sizes, list) else None,
         accept_length_since_boot=_first_number(both, "avg_spec_accept_length"),
     )
 
 
-def _over(merge: Callable[[list[float]], float], ranks: Sequence[Mapping[str, Any]], *names: str) -> float | None:
+def _over(
+    merge: Callable[[list[float]], float | None], ranks: Sequence[Mapping[str, Any]], *names: str
+) -> float | None:
     values = [value for rank in ranks if (value := _number(rank, *names)) is not None]
     return merge(values) if values else None
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def _number(entry: Any, *names: str) -> float | None:
@@ -115,10 +114,6 @@ def _pick(places: Sequence[Mapping[str, Any]], name: str) -> Any:
 
 def _first_number(places: Sequence[Mapping[str, Any]], *names: str) -> float | None:
     return next((value for place in places if (value := _number(place, *names)) is not None), None)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
 
 
 def _text(value: Any) -> str | None:

@@ -53,7 +53,8 @@ _ROW = "0, GPU-0, 00000000:1B:00.0, NVIDIA B300, 612.5, 1100, 97, 100, 200, 40, 
 def _edited(lines: list[str]) -> st.SearchStrategy[str]:
     """A real line, with a piece of it taken out, doubled or replaced."""
     odd = st.one_of(
-        st.text(max_size=12), st.sampled_from(["NaN", "-Inf", '"', "\\", "{", "}", ",", " ", "\x1b[2J", "1e999"])
+        st.text(max_size=12),
+        st.sampled_from(["NaN", "-Inf", '"', "\\", "{", "}", ",", " ", "\x1b[2J", "1e999", "9e307", " -1"]),
     )
 
     @st.composite
@@ -101,6 +102,8 @@ def metrics(drawn: tuple[list[str], int]) -> None:
         assert all(math.isfinite(sample.value) and sample.value in values for sample in samples)
         found = reading(None, scrape)
         _finite(asdict(found))
+    half = len(lines) // 2
+    _finite(asdict(reading(parse_metrics("\n".join(lines[:half]), 1.0), parse_metrics("\n".join(lines[half:]), 2.0))))
     both = reading(parse_metrics(whole.text(), 1.0), parse_metrics(whole.text(), 2.0))
     assert both.tokens_per_s is None or not both.generation_tokens_total or both.tokens_per_s >= 0
 

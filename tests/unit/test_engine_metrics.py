@@ -32,6 +32,15 @@ def test_a_nan_costs_only_itself() -> None:
     assert (now.running, now.queued, now.kv_usage) == (8, 4, 0.05)
 
 
+def test_numbers_without_a_finite_sum_are_not_available() -> None:
+    ranks = "".join(line(name, 1e308, dp_rank=rank) for name in ("num_running_reqs", "cache_hit_rate") for rank in "01")
+    now = reading(None, scrape(ranks + line("num_queue_reqs", 4)))
+    assert (now.running, now.cache_hit, now.queued) == (None, None, 4)
+    loads = read_loads({"loads": [{"num_running_reqs": 1e308, "gen_throughput": 1e308, "num_waiting_reqs": 2}] * 2})
+    assert loads is not None
+    assert (loads.running, loads.tokens_per_s, loads.queued) == (None, None, 4)
+
+
 def test_both_spellings() -> None:
     body = text("ngram16_g_metrics_c16.txt")
     colon, underscore = scrape(body), scrape(body.replace("sglang:", "sglang_"))
