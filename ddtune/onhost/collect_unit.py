@@ -62,6 +62,7 @@ class Unit:
         self.argv: tuple[str, ...] = ()
         """The whole argv of the main process at the last reading; it may hold a key and stays on the host."""
         self.invocation = ""
+        self._known: tuple[int, list[int]] = (0, [])
 
     def line(self) -> Optional[dict[str, Any]]:
         """None when systemd does not answer."""
@@ -73,16 +74,34 @@ class Unit:
         self.argv = read_argv(pid)
         self.invocation = props.get("InvocationID", "")
         engine = is_engine(self.argv)
+        expected = expected_schedulers(self.argv) if engine else None
         return {
             "t": "unit",
             "at": clock.wall(),
             "name": self.name,
             "props": props,
             "argv": redact_argv(self.argv),
-            "schedulers": _alive(pid, props.get("ControlGroup", "")) if engine else None,
-            "tp_size": expected_schedulers(self.argv) if engine else None,
+            "schedulers": None if expected is None else self._alive(pid, props.get("ControlGroup", ""), expected),
+            "tp_size": expected,
             "ended": read_json(self._ended),
         }
+
+    def _alive(self, pid: int, cgroup: str, expected: int) -> Optional[int]:
+        """Scheduler processes that are neither gone nor zombies.
+
+        The unit's cgroup is quicker to read than all of /proc, which is therefore read only until all are found.
+        """
+        members = _members(cgroup) if cgroup else []
+        if pid in members:
+            return sum(1 for member in members if _is_scheduler(member))
+        of, known = self._known
+        if of == pid and len(known) >= expected and all(map(_is_scheduler, known)):
+            return len(known)
+        try:
+            self._known = (pid, [found["pid"] for found in schedulers(pid) if found["state"] not in "ZX"])
+        except OSError:
+            return None
+        return len(self._known[1])
 
 
 def expected_schedulers(argv: Sequence[str]) -> int:
@@ -103,17 +122,6 @@ def read_argv(pid: int) -> tuple[str, ...]:
             return tuple(split_nul(file.read()))
     except OSError:
         return ()
-
-
-def _alive(pid: int, cgroup: str) -> Optional[int]:
-    """Scheduler processes that are neither gone nor zombies. The unit's cgroup is quicker to read than all of /proc."""
-    members = _members(cgroup) if cgroup else []
-    if pid in members:
-        return sum(1 for member in members if _is_scheduler(member))
-    try:
-        return sum(1 for found in schedulers(pid) if found["state"] not in "ZX")
-    except OSError:
-        return None
 
 
 def _members(cgroup: str) -> list[int]:
