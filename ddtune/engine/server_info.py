@@ -35,6 +35,7 @@ class ServerInfo:
     """
 
     version: str | None = None
+    model: str | None = None
     status: str | None = None
     algorithm: str | None = None
     num_draft_tokens: int | None = None
@@ -80,6 +81,7 @@ def read_server_info(body: Any) -> ServerInfo | None:
     sizes = _pick(both, "decode_cuda_graph_bs")
     return ServerInfo(
         version=_text(_pick((body, state), "version")),
+        model=_text(_pick((body, state), "model_path")),
         status=_text(_pick((body, state), "status")),
         algorithm=_text(_pick(both, "speculative_algorithm")),
         num_draft_tokens=whole(_first_number(both, "speculative_num_draft_tokens")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddtune.gate.model import Request
@@ -40,6 +40,12 @@ def chat(request_id: str, prompt: str, max_tokens: int, timeout_s: float = 60.0)
         "chat_template_kwargs": {"thinking": False, "enable_thinking": False},
     }
     return Request(request_id, "/v1/chat/completions", body, timeout_s)
+
+
+def streamed(request: Request) -> Request:
+    """The same chat request, answered as a stream of events, which is how most users ask."""
+    body = {**request.body, "stream": True, "stream_options": {"include_usage": True}}
+    return replace(request, body=body)
 
 
 def generate(

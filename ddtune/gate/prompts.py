@@ -11,7 +11,7 @@ import random
 from dataclasses import replace
 
 from ddtune.gate.coding_problems import PROBLEMS
-from ddtune.gate.probe import Probe, chat, generate
+from ddtune.gate.probe import Probe, chat, generate, streamed
 from ddtune.gate.texts import OPEN, QUESTIONS, SENTENCES, SURE, TOPICS
 from ddtune.profiles.model import GateSizes
 
@@ -146,7 +146,7 @@ def sampled(nonce: str, count: int, sizes: GateSizes) -> tuple[Probe, ...]:
         kind, text = OPEN[index % len(OPEN)]
         prompt, name = f"[{nonce}-{index}] {text}", f"sampled-{index}"
         if index < count / 2:
-            request = chat(name, prompt, tokens)
+            request = streamed(chat(name, prompt, tokens))
             body = {key: value for key, value in request.body.items() if key != "temperature"} | own
         else:
             request = generate(name, f"{prompt}\n\n", tokens)
@@ -204,10 +204,10 @@ def continuations(nonce: str, sizes: GateSizes, *, full: bool = True) -> tuple[P
 
 
 def questions(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
-    """Two short chat questions whose answers only the detectors read."""
+    """Two short chat questions, answered as a stream, which only the detectors read."""
     tokens = min(QUESTION_TOKENS, sizes.tokens)
     return tuple(
-        Probe(chat(f"question-{index}", f"[{nonce}] {text}", tokens), "question", kind, text)
+        Probe(streamed(chat(f"question-{index}", f"[{nonce}] {text}", tokens)), "question", kind, text)
         for index, (kind, text) in enumerate(QUESTIONS)
     )
 

@@ -160,6 +160,7 @@ def _service(state: State, now: float) -> ServiceReading:
         frozen=reading.frozen,
         phase=known.phase if health == "starting" else None,
         engine_version=state.info.version if state.info else None,
+        model=state.info.model if state.info and state.info_run == _text(props.get("InvocationID")) else None,
         launched=_flag(state.ddtune.get("launched")),
     )
 

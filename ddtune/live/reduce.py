@@ -63,7 +63,8 @@ def _xid(state: State, line: Mapping[str, Any], _received_at: float) -> State:
 
 
 def _info(state: State, line: Mapping[str, Any], _received_at: float) -> State:
-    return replace(state, info=read_server_info(line.get("body")))
+    run = line.get("run")
+    return replace(state, info=read_server_info(line.get("body")), info_run=run if isinstance(run, str) else None)
 
 
 def _journal(state: State, line: Mapping[str, Any], _received_at: float) -> State:

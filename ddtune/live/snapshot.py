@@ -29,7 +29,8 @@ class ServiceReading:
     last sign that a generation was completed. ``profile``, ``release`` and ``standing`` are of what runs, by the main
     process's argv, and ``None`` where the host is not adopted or the argv matches no release. ``health_why`` says
     in a few words what the health rests on; ``frozen`` names fields that keep an old value while nothing runs.
-    ``launched``: whether ddtune's launcher made this start, None where that is not known or not adopted.
+    ``launched``: whether ddtune's launcher made this start, None where that is not known or not adopted. ``model`` is
+    what this start serves by its own word.
     """
 
     unit: str | None = None
@@ -68,6 +69,7 @@ class ServiceReading:
     engine_version: str | None = None
     graph_share: float | None = None
     launched: bool | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True)

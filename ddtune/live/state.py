@@ -89,6 +89,7 @@ class State:
     run: Run = Run()
     ran: Ran = Ran()
     info: ServerInfo | None = None
+    info_run: str | None = None
     start: Start | None = None
     compiled_at: float | None = None
     stall: tuple[float, float] | None = None

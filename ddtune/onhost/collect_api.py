@@ -180,7 +180,7 @@ class Info:
 _READ = (
     *("version", "status", "speculative_algorithm", "speculative_num_draft_tokens", "page_size", "tp_size", "dp_size"),
     *("max_running_requests", "effective_max_running_requests_per_dp", "disable_cuda_graph", "decode_cuda_graph_bs"),
-    "avg_spec_accept_length",
+    *("avg_spec_accept_length", "model_path"),
 )
 
 

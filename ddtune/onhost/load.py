@@ -134,19 +134,34 @@ class Load:
         return answer
 
     def _post(self, connection: http.client.HTTPConnection, asked: Dict[str, Any], limit: float) -> Tuple[int, bytes]:
+        end = time.monotonic() + limit
         connection.connect()
-        assert connection.sock is not None
-        connection.sock.settimeout(limit)
+        sock = connection.sock
+        assert sock is not None
+        sock.settimeout(limit)
         connection.request("POST", asked["path"], json.dumps(asked["body"]).encode(), self.headers)
         response = connection.getresponse()
-        return response.status, response.read(MAX_BODY)
+        raw = b""
+        # A stream that drips has its limit as a whole.
+        while len(raw) < MAX_BODY:
+            sock.settimeout(max(0.01, end - time.monotonic()))
+            part = response.read1(MAX_BODY - len(raw))
+            if not part:
+                break
+            raw += part
+            if time.monotonic() > end:
+                raise socket.timeout
+        return response.status, raw
 
 
 def read_answer(status: int, raw: bytes) -> Dict[str, Any]:
-    """One HTTP answer as the fields of an answer: text, reasoning, token ids, counts, how it ended, or the error."""
+    """One HTTP answer as the fields of an answer: text, reasoning, token ids, counts, how it ended, or the error.
+
+    A stream of events is read as the answer that its parts make; one without its end is no answer.
+    """
     try:
-        body = json.loads(raw)
-    except ValueError:
+        body = _joined(raw) if raw.startswith(b"data:") else json.loads(raw)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         body = None
     if status != 200:
         return {"status": status, "error": f"HTTP {status}: {_message(body)}", "error_kind": "http"}
@@ -160,6 +175,27 @@ def read_answer(status: int, raw: bytes) -> Dict[str, Any]:
         return {"status": status, "error": "the answer has no completion", "error_kind": "body"}
     answer["status"] = status
     return answer
+
+
+def _joined(raw: bytes) -> Dict[str, Any]:
+    """A chat's events as the one body that they would be without a stream, or the first error among them."""
+    said: Dict[str, str] = {"content": "", "reasoning_content": ""}
+    body: Dict[str, Any] = {"usage": {}}
+    ended = None
+    lines = [line[5:].strip() for line in raw.split(b"\n") if line.startswith(b"data:")]
+    events: List[Dict[str, Any]] = [json.loads(line) for line in lines if line != b"[DONE]"]
+    for event in events:
+        if event.get("error") or event.get("object") == "error":
+            return event
+        for choice in event.get("choices") or ():
+            ended = choice.get("finish_reason") or ended
+            for name in said:
+                said[name] += choice["delta"].get(name) or ""
+        body.update({name: event[name] for name in ("usage", "sglext") if event.get(name)})
+    if lines[-1] != b"[DONE]":
+        return {"error": "the stream broke off"}
+    body["choices"] = [{"message": said, "finish_reason": ended}]
+    return body
 
 
 def _message(body: Any) -> str:

@@ -58,6 +58,11 @@ class Feed:
         service = self.snapshot.service if self.snapshot else None
         return service.graphs_in_use if service and invocation and service.invocation == invocation else None
 
+    def model(self, invocation: str | None) -> str | None:
+        """The model that this start of the engine serves by its own word; None where it has not told yet."""
+        service = self.snapshot.service if self.snapshot else None
+        return service.model if service and invocation and service.invocation == invocation else None
+
     @property
     def incident(self) -> Incident | None:
         """The newest classified fault of the log, or None."""

@@ -33,6 +33,7 @@ class Judge:
         self.env_names: tuple[str, ...] = ()
         # What the newest reading of the engine says, where somebody reads it.
         self.graphs: Callable[[], bool | None] = lambda: None
+        self.model: Callable[[], str | None] = lambda: None
         self.on_load: Callable[[Sequence[Request], Sequence[Answer]], None] = lambda _requests, _answers: None
 
     async def send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
@@ -75,7 +76,7 @@ class Judge:
 
     async def inspect(self) -> Facts:
         """The facts of the main process, read back from the host."""
-        return Facts.from_inspect(await self.inspected(), graphs_in_use=self.graphs())
+        return Facts.from_inspect(await self.inspected(), self.model(), self.graphs())
 
     async def inspected(self) -> dict[str, Any]:
         """The helper's whole ``inspect`` answer."""

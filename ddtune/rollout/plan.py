@@ -16,6 +16,7 @@ from ddtune.gate.process_facts import Expected
 from ddtune.gate.reference import Reference
 from ddtune.host.errors import HelperRefused
 from ddtune.live.snapshot import Snapshot
+from ddtune.onhost.api import flag_value
 from ddtune.onhost.txn_model import VISIT
 from ddtune.profiles import store
 from ddtune.profiles.dialects import load_dialects
@@ -57,6 +58,7 @@ class Prepared:
     ends_trial: bool = False
     golden_key: Mapping[str, str] = field(default_factory=dict)
     reference: Reference | None = None
+    model: str | None = None
 
     @property
     def release_body(self) -> dict[str, Any]:
@@ -78,6 +80,7 @@ class Prepared:
             n_restarts=0,
             tp_size=self.tp_size,
             graphs=self.graphs,
+            model_id=self.model,
         )
 
 
@@ -202,7 +205,14 @@ async def make_plan(
         ends_trial=kind == "rollback" and state.busy is not None,
         golden_key=key,
         reference=reference,
+        model=_model(snapshot, inspected, target),
     )
+
+
+def _model(snapshot: Snapshot | None, inspected: Mapping[str, Any], target: Release) -> str | None:
+    """What stable serves by its own word, where the target asks for the same model; None where nobody has told."""
+    asked = [flag_value(argv, "--model-path") for argv in (inspected.get("argv") or (), target.argv)]
+    return snapshot.service.model if snapshot and asked[0] == asked[1] else None
 
 
 async def _kept(link: HostLink, key: Mapping[str, str], *, wanted: bool) -> Reference | None:

@@ -59,6 +59,7 @@ class Transaction:
         self._judge = Judge(link, stopwatch)
         self._judge.on_load = self._recorder.answers
         self._judge.graphs = lambda: feed.graphs_in_use(self._trial_invocation)
+        self._judge.model = lambda: feed.model(self._trial_invocation)
         self._judge.env_names = tuple(prepared.release.env_set) + tuple(prepared.release.env_unset)
         self._watch = TxnWatch(prepared.op)
         self._limits = link.config.limits.scaled(link.config.clock_scale)

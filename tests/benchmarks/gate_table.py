@@ -26,7 +26,7 @@ from tests.unit.virtual_gate import PRODUCTION, judged
 ROOT = Path(__file__).parents[2]
 PAGE, BUILD = ROOT / "docs" / "gate.md", ROOT / "build"
 STABLE = "near_ties:0.05"
-STRENGTHS = (1.0, 0.5, 0.25)
+STRENGTHS = (1.0, 0.5, 0.25, 0.0625)
 # The default gate with a short soak: a thousand of them are to end on the day on which they begin.
 ALIKE = replace(PRODUCTION, concurrency=(1, 2, 8, 32), soak_s=60, soak_requests=40)
 FAULTS = {
@@ -105,14 +105,14 @@ def rendered(table: dict[str, Any], same: dict[str, Any]) -> str:
     lines = [
         f"Seeds {', '.join(map(str, table['seeds']))}, drawn at run time; {table['date']}.",
         "",
-        "| fault | caught by | after s | requests | tokens | at full strength | at half | at a quarter |",
-        "|---|---|---|---|---|---|---|---|",
+        "| fault | caught by | after s | requests | tokens | full strength | half | a quarter | a sixteenth |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for fault, said in FAULTS.items():
-        full, half, quarter = (table["rows"][f"{fault}:{strength:g}"] for strength in STRENGTHS)
+        full, *weaker = (table["rows"][f"{fault}:{strength:g}"] for strength in STRENGTHS)
         checks = ", ".join(dict.fromkeys(f"`{one['check'] or 'nothing'}`" for one in full))
         spans = [_span([one[name] for one in full]) for name in ("seconds", "requests", "tokens")]
-        rates = [f"{sum(one['check'] is not None for one in found)} of {len(found)}" for found in (full, half, quarter)]
+        rates = [f"{sum(one['check'] is not None for one in found)} of {len(found)}" for found in (full, *weaker)]
         lines.append(f"| {said} | {checks} | {' | '.join(spans)} | {' | '.join(rates)} |")
     passed = same["verdicts"].get("passed", 0)
     unsure = sum(count for name, count in same["verdicts"].items() if name.endswith("?"))

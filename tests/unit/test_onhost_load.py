@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,25 @@ CHAT = {
     "object": "chat.completion",
     "choices": [{"message": {"content": "Paris.", "reasoning_content": "France."}, "finish_reason": "stop"}],
     "usage": {"completion_tokens": 8},
+}
+DRIP = {"choices": [{"delta": {"content": "."}, "finish_reason": None}]}
+BEGUN = [
+    {"choices": [{"delta": {"role": "assistant", "content": "", "reasoning_content": "Fra"}, "finish_reason": None}]},
+    {"choices": [{"delta": {"reasoning_content": "nce."}}]},
+    {"choices": [{"delta": {"content": "Par"}, "finish_reason": None}]},
+]
+STREAMS: dict[str, list[Any]] = {
+    "stream": [
+        *BEGUN,
+        {"choices": [{"delta": {"content": "is.", "reasoning_content": None}, "finish_reason": None}]},
+        {"choices": [{"delta": {"reasoning_content": None}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"completion_tokens": 8}},
+        "[DONE]",
+    ],
+    "stream error": [*BEGUN, {"error": {"message": "scheduler\n died", "code": 500}}, "[DONE]"],
+    "stream broken": BEGUN,
+    "stream odd": [*BEGUN, "{", "[DONE]"],
+    "stream drips": [DRIP] * 400,
 }
 
 
@@ -86,12 +105,26 @@ class Handler(BaseHTTPRequestHandler):
             "nothing": (200, {"x": 1}),
             "text": (200, "plain"),
         }
+        if do in STREAMS:
+            self.stream(STREAMS[do])
+            return
         status, answer = answers.get(do, (200, GENERATED))
         raw = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(raw)))
         self.end_headers()
         self.wfile.write(raw)
+
+    def stream(self, events: list[Any]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.end_headers()
+        for event in events:
+            said = event if isinstance(event, str) else json.dumps(event)
+            with suppress(OSError):
+                self.wfile.write(f"data: {said}\n\n".encode())
+            if event is DRIP and self.server.free.wait(0.05):
+                return
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -123,6 +156,28 @@ def test_answers_carry_what_the_gate_reads() -> None:
         assert {key for _, key in server.seen} == {"Bearer k"}
 
 
+def test_a_stream_is_the_answer_that_its_parts_make() -> None:
+    with serving() as server:
+        (answer,) = ask(server, "stream")
+    assert (answer.text, answer.reasoning, answer.finish_reason) == ("Paris.", "France.", "stop")
+    assert (answer.completion_tokens, answer.error) == (8, None)
+
+
+def test_a_real_stream_is_read() -> None:
+    raw = (ROOT / "tests/contract/samples/0.5.23/chat_stream.body").read_bytes()
+    answer = Answer.from_dict({"id": "a", **load.read_answer(200, raw)})
+    assert answer.text == "reg monthpaths00abletypelary"
+    assert (answer.finish_reason, answer.completion_tokens, answer.error) == ("length", 8, None)
+
+
+def test_a_stream_that_drips_ends_at_its_limit() -> None:
+    with serving() as server:
+        request = {"id": "a", "path": "/v1/chat/completions", "body": {"do": "stream drips"}, "timeout_s": 0.4}
+        (answer,) = load.run({"requests": [request], "api_port": server.server_address[1], "root": ""})["answers"]
+    assert answer["error_kind"] == "timeout"
+    assert answer["seconds"] < 10
+
+
 @pytest.mark.parametrize(
     ("do", "kind", "text"),
     [
@@ -131,6 +186,9 @@ def test_answers_carry_what_the_gate_reads() -> None:
         ("abort", "aborted", "asked"),
         ("400", "http", "too long"),
         ("nothing", "body", "no completion"),
+        ("stream error", "body", "scheduler died"),
+        ("stream broken", "body", "broke off"),
+        ("stream odd", "body", "not a JSON object"),
         ("text", "body", "not a JSON object"),
         ("drop", "connection", "lost"),
     ],

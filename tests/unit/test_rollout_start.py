@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from ddtune.config.model import Limits
 from ddtune.engine.model import LogLine, Phase
+from ddtune.gate.model import Verdict
+from ddtune.gate.process_facts import Expected, check
 from ddtune.live.snapshot import Link, Snapshot
 from ddtune.rollout.errors import TrialFailed
 from ddtune.rollout.feed import Feed
+from ddtune.rollout.judge import Judge
+from ddtune.rollout.link import HostLink
 from ddtune.rollout.start import StartLimits, follow_start
+from ddtune.rollout.timing import Stopwatch
+from tests.unit.cases.given import Watch
 
 LIMITS = StartLimits(progress_s=60.0, deadline_s=600.0, probe_every_s=1.0)
 
@@ -154,3 +161,28 @@ def test_what_an_earlier_start_said_of_its_graphs_is_not_this_ones() -> None:
     assert feed.graphs_in_use("b") is None
     assert feed.graphs_in_use("a") is True
     assert feed.graphs_in_use(None) is None
+
+
+def test_the_model_is_what_this_start_says_that_it_serves() -> None:
+    info = {"t": "info", "run": "a", "body": {"model_path": "/models/one", "internal_states": []}}
+    watch = Watch().unit().take(info)
+    assert watch.shown.service.model == "/models/one"
+    feed = Feed()
+    feed.push(watch.shown)
+    assert feed.model("a") == "/models/one"
+    assert feed.model("b") is None
+    assert watch.unit(InvocationID="b").shown.service.model is None, "the start before it said so"
+    judge = Judge(cast("HostLink", Inspected()), Stopwatch())
+    judge.model = lambda: feed.model("a")
+    facts = asyncio.run(judge.inspect())
+    assert check(facts, Expected(model_id="/models/one")).verdict is Verdict.PASS
+    other = check(facts, Expected(model_id="/models/two"))
+    assert (other.verdict, other.cause) == (Verdict.FAIL, "wrong_output")
+
+
+class Inspected:
+    """A host whose service runs."""
+
+    async def call(self, verb: str, **_: Any) -> dict[str, Any]:
+        assert verb == "inspect"
+        return {"active_state": "active"}

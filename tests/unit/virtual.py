@@ -121,4 +121,6 @@ class VirtualService:
     async def _post(self, asked: Asked) -> tuple[int, bytes]:
         body = json.dumps(dict(asked.body)).encode()
         response = await self._api.handle(Request("POST", asked.path, {}, {}, body, "127.0.0.1:1"))
-        return response.status, response.body
+        if response.chunks is None:
+            return response.status, response.body
+        return response.status, b"".join([part async for part in response.chunks])
