@@ -18,6 +18,7 @@ from ddtune.cli.watch_service import Beats, tell_systemd, unit_text
 from ddtune.config.model import HostConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from ddtune.live.worker import Worker
@@ -97,8 +98,9 @@ def _run(
             watchers.append(Watcher(config, worker, notifier, say, every_s=every_s, acts=acts))
         if once:
             return _once(configs, watchers, worker, as_json=as_json)
-        running = worker.submit(_all(watchers))
-        ended = _until_signal(running)
+        asked = asyncio.Event()
+        running = worker.submit(_all(watchers, asked))
+        ended = _until_signal(running, lambda: worker.loop.call_soon_threadsafe(asked.set))
     if as_json:
         report.print_json({"proto": 1, "hosts": [config.name for config in configs], "ended": ended})
     return report.DONE if ended == "asked" else report.BUG
@@ -118,27 +120,41 @@ def _once(configs: list[HostConfig], watchers: list[Watcher], worker: Worker, *,
     return report.CHECK_FAILED if any(one.cause for one in seen.values()) else report.DONE
 
 
-async def _all(watchers: list[Watcher]) -> None:
+async def _all(watchers: list[Watcher], asked: asyncio.Event) -> None:
     beats = Beats(len(watchers))
     for number, watcher in enumerate(watchers):
         watcher.beat = beats.of(number)
+    running = [asyncio.create_task(watcher.run(asked)) for watcher in watchers]
     tell_systemd("READY=1")
-    await asyncio.gather(*(watcher.run() for watcher in watchers))
+    end = asyncio.create_task(asked.wait())
+    try:
+        await asyncio.wait((*running, end), return_when=asyncio.FIRST_COMPLETED)
+        if asked.is_set():
+            beats.ending = True
+            tell_systemd("STOPPING=1")
+        await asyncio.gather(*running)
+    finally:
+        for task in (*running, end):
+            task.cancel()
 
 
-def _until_signal(running: Future[None]) -> str:
-    """``asked`` when somebody ended the watch, else ``ended``. Raises what the watch raised."""
+def _until_signal(running: Future[None], ask: Callable[[], object]) -> str:
+    """``asked`` when somebody ended the watch (a second signal ends it at once). Raises what the watch raised."""
     asked: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda got, _: asked.append(got)) for number in numbers}
     try:
         while not asked and not running.done():
             time.sleep(0.2)
-        if asked:
-            running.cancel()
-            return "asked"
-        running.result()
-        return "ended"
+        if not asked:
+            running.result()
+            return "ended"
+        ask()
+        while len(asked) < 2 and not running.done():
+            time.sleep(0.05)
+        if running.done():
+            running.result()
+        return "asked"
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

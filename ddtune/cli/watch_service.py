@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 
 WATCHDOG_S = 180
+STOP_S = 150
+"""Seconds that an asked end may take where no change runs: a beat on its way, and the word that it is over."""
 
 
 class Beats:
@@ -20,6 +22,8 @@ class Beats:
     def __init__(self, count: int) -> None:
         self._last = [time.monotonic()] * count
         self._told = 0.0
+        self.ending = False
+        """Somebody has asked for the end: systemd is to wait for it for as long as the watchers live."""
 
     def of(self, number: int) -> Callable[[], None]:
         """What the watcher ``number`` calls while it lives."""
@@ -29,7 +33,8 @@ class Beats:
             self._last[number] = now
             if now - self._told > 10 and now - min(self._last) < WATCHDOG_S / 2:
                 self._told = now
-                tell_systemd("WATCHDOG=1")
+                more = f"\nEXTEND_TIMEOUT_USEC={STOP_S * 1_000_000}" if self.ending else ""
+                tell_systemd(f"WATCHDOG=1{more}")
 
         return beat
 
@@ -70,6 +75,7 @@ ExecStart={command}
 Restart=always
 RestartSec=10
 WatchdogSec={WATCHDOG_S}
+TimeoutStopSec={STOP_S}
 NoNewPrivileges=yes
 ProtectSystem=full
 PrivateTmp=yes

@@ -16,6 +16,7 @@ from ddtune.rollout import drift, golden, sights
 from ddtune.rollout.canary import Canary
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.judge import Judge
+from ddtune.rollout.link import HostLink
 from ddtune.rollout.model import Outcome
 from ddtune.rollout.notify import Notifier
 from ddtune.rollout.owner import owner
@@ -28,12 +29,15 @@ AGAIN_S = 5.0
 BEAT_S = 30.0
 CANARY_S = 45.0
 WAIT_S = 10.0
+# A beat that a busy host is slow with is waited for: it must not arrive behind the word that the watch is over.
+BEAT_LIMIT_S = 45.0
+FAREWELL_S = 75.0
 READING_S = 20.0
 WATCHABLE = ("serving", "idle", "busy", "dead", "unknown")
 
 
 class Watcher:
-    """Watches until cancelled. ``say`` hears one line for each thing that happens; ``acts`` is whether it goes back."""
+    """Watches until asked to end. ``say`` hears one line for each thing; ``acts`` is whether it goes back."""
 
     def __init__(
         self,
@@ -56,10 +60,34 @@ class Watcher:
         self._seen = drift.Watched()
         self._acted_at: float | None = None
         self._owner = owner()
+        # The unit on whose host this watch may have been heard of.
+        self._seen_at: str | None = None
+        self._changing = asyncio.Lock()
         self.beat: Callable[[], None] = lambda: None
 
-    async def run(self) -> None:
-        """Until cancelled: a host that cannot be reached is tried again, and said."""
+    async def run(self, asked: asyncio.Event) -> None:
+        """Until ``asked``: a host that cannot be reached is tried again, and said.
+
+        A way back that has begun is carried to its end first: left alone, its lease would run out.
+        """
+        watching = asyncio.create_task(self._again_and_again())
+        end = asyncio.create_task(asked.wait())
+        try:
+            await asyncio.wait((watching, end), return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                if self._changing.locked():
+                    self._say(f"{self._config.name}: this watch ends when the change it has begun is over")
+                async with self._changing:
+                    watching.cancel()
+                await asyncio.wait((watching,))
+                await self._farewell()
+        finally:
+            watching.cancel()
+            end.cancel()
+        if not watching.cancelled():
+            watching.result()
+
+    async def _again_and_again(self) -> None:
         while True:
             try:
                 await self._watch(once=False)
@@ -67,6 +95,22 @@ class Watcher:
                 self._say(error.message)
             self.beat()
             await asyncio.sleep(WAIT_S)
+
+    async def _farewell(self) -> None:
+        """Says on the host that this watch was ended on purpose, however long a busy host takes to hear it."""
+        if self._seen_at is None:
+            return
+        self.beat()
+        host = self._config.name
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                async with HostLink(self._config, self._seen_at) as link:
+                    await link.call(
+                        "watching", owner=self._owner, every_s=self._every_s, over=True, patience_s=FAREWELL_S
+                    )
+        except (Unreachable, HelperRefused, HelperFailed, TimeoutError) as error:
+            why = str(error) or "it did not answer in time"
+            self._say(f"{host} could not be told that this watch has ended, and will call it missed: {why}")
 
     async def once(self) -> Sight:
         """One canary, and what is there to tell. Raises the errors of the way to the host."""
@@ -85,17 +129,15 @@ class Watcher:
                 await session.first_reading(READING_S)
                 await self._tell(session.snapshot)
                 return await self._look(session, canary)
-            beating = asyncio.create_task(self._keep_alive(session))
+            over = asyncio.Event()
+            beating = asyncio.create_task(self._keep_alive(session.link, over))
             try:
                 await self._loop(session, canary)
             finally:
-                beating.cancel()
+                over.set()
+                await asyncio.wait((beating,), timeout=BEAT_LIMIT_S)
             raise AssertionError("the loop ends only by an error")
         finally:
-            if not once and not self._config.read_only:
-                with contextlib.suppress(Unreachable, HelperRefused, HelperFailed, TimeoutError):
-                    beat = session.link.once("watching", owner=self._owner, every_s=self._every_s, over=True)
-                    await asyncio.wait_for(beat, 5.0)
             await session.close()
 
     async def _loop(self, session: Session, canary: Canary) -> None:
@@ -121,12 +163,16 @@ class Watcher:
                 await self._heed(session, sights.late_fault(self._sights) or found)
             await asyncio.sleep(LOOK_S)
 
-    async def _keep_alive(self, session: Session) -> None:
+    async def _keep_alive(self, link: HostLink, over: asyncio.Event) -> None:
         """Signs of life on the host, so that any status, from any machine, knows of a watch that died."""
-        while not self._config.read_only:
+        if self._config.read_only:
+            return
+        self._seen_at = link.unit
+        while not over.is_set():
             with contextlib.suppress(Unreachable, HelperRefused, HelperFailed):
-                await session.link.once("watching", owner=self._owner, every_s=self._every_s)
-            await asyncio.sleep(BEAT_S)
+                await link.once("watching", timeout=BEAT_LIMIT_S, owner=self._owner, every_s=self._every_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), BEAT_S)
 
     def _may_look(self, snapshot: Snapshot) -> bool:
         """Nothing is asked of a trial, whose own gate asks, nor of a service that starts or was stopped."""
@@ -183,7 +229,8 @@ class Watcher:
         if does is None:
             return
         self._acted_at = time.monotonic()
-        outcome = await self._change(session, does)
+        async with self._changing:
+            outcome = await self._change(session, does)
         if outcome is not None:
             self._say(f"{self._config.name}: {does} ended {outcome.outcome}: {outcome.message}")
 

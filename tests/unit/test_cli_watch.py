@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
+from ddtune.cli.watch import _until_signal
 from ddtune.cli.watch_service import Beats, tell_systemd, unit_text
 from ddtune.live.picture import snapshot, watch
 from ddtune.live.state import State
@@ -64,6 +68,32 @@ def test_signs_of_life_go_to_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyP
             manager.recv(64)
         second()
         assert manager.recv(64) == b"WATCHDOG=1"
+        # Asked to end while a way back runs: systemd is to wait for it.
+        beats.ending = True
+        clock[0] += 20
+        first()
+        assert manager.recv(64) == b"WATCHDOG=1\nEXTEND_TIMEOUT_USEC=150000000"
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    running: Future[None] = Future()
+    asked = []
+
+    def ask() -> None:
+        asked.append(True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    assert _until_signal(running, ask) == "asked"
+    assert asked == [True]
+    assert not running.done()
+
+
+def test_an_asked_end_is_waited_for_and_its_fault_is_raised() -> None:
+    running: Future[None] = Future()
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(RuntimeError, match="a bug"):
+        _until_signal(running, lambda: running.set_exception(RuntimeError("a bug")))
 
 
 def test_without_a_manager_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
