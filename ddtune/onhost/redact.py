@@ -14,7 +14,12 @@ _FLAGS = frozenset(
     for flag, shortest in (("--api-key", 7), ("--admin-api-key", 4))
     for length in range(shortest, len(flag) + 1)
 )
-_TEXT = re.compile(r"(--(?:admin-)?api-key[=\s]\s*)(\"[^\"]*\"|'[^']*'|\S+)")
+_QUOTED = r"\"[^\"]*\"|'[^']*'"
+_TEXT = (
+    # The flag as systemd prints it, and the field as the engine prints its arguments.
+    re.compile(rf"(--(?:admin-)?api-key[=\s]\s*)({_QUOTED}|\S+)"),
+    re.compile(rf"(\b(?:admin_)?api_key['\"]?\s*[=:]\s*)({_QUOTED}|[^\s,)}}]+)"),
+)
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:API_?KEY|KEY_ID|ACCESS_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
 )
@@ -55,8 +60,10 @@ def expand_argv(argv: Sequence[str], base: Sequence[str]) -> list[str]:
 
 
 def redact_text(text: str) -> str:
-    """``text`` with the values of key flags replaced, for what systemd prints of a command line."""
-    return _TEXT.sub(lambda match: match.group(1) + PLACEHOLDER, text)
+    """``text`` with the values of key flags replaced, for what systemd and the engine print of a command line."""
+    for pattern in _TEXT:
+        text = pattern.sub(lambda match: match.group(1) + PLACEHOLDER, text)
+    return text
 
 
 def redact_env(env: Mapping[str, str | None]) -> dict[str, str | None]:

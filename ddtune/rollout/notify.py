@@ -12,6 +12,7 @@ from ddtune.config.errors import ConfigError
 from ddtune.config.paths import replace_text
 from ddtune.engine.log import sanitise
 from ddtune.onhost.redact import redact_text
+from ddtune.onhost.scrub import Scrubber
 from ddtune.rollout.sights import Notice
 
 KEPT = 2000
@@ -41,10 +42,11 @@ def kind(address: str) -> str:
 
 
 def clean(notice: Notice) -> Notice:
-    """``notice`` without keys, control characters and markup's escapes, at a length that a pager takes."""
+    """``notice`` without keys, users' requests, control characters and escapes, at a length that a pager takes."""
+    scrubber = Scrubber(())
 
     def short(text: str, limit: int) -> str:
-        return "\n".join(sanitise(redact_text(line)) for line in text.splitlines())[:limit]
+        return "\n".join(sanitise(scrubber.text(redact_text(line))) for line in text.splitlines())[:limit]
 
     return Notice(notice.key, notice.kind, short(notice.title, TITLE), short(notice.body, BODY))
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,45 +12,17 @@ import pytest
 from ddtune.config.errors import ConfigError
 from ddtune.rollout.notify import Notifier, Told, addresses
 from ddtune.rollout.sights import Notice
+from tests.unit.receivers import PASSWORD, Mailbox, Webhook, listening
 
 NOTICE = Notice("end 0007-b16 rolled_back", "end", "b300: rolled back (hang)", "switch to b16")
-
-
-class Webhook:
-    """A receiver of JSON notifications on loopback; ``status`` is what it answers."""
-
-    def __init__(self) -> None:
-        self.got: list[dict[str, str]] = []
-        self.status = 200
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                outer.got.append(json.loads(self.rfile.read(length)))
-                self.send_response(outer.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"json://tok:hunter2@127.0.0.1:{self._server.server_port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
 
 @pytest.fixture
 def webhook() -> Iterator[Webhook]:
     pytest.importorskip("apprise", reason="the extra notify is not installed")
     one = Webhook()
-    yield one
-    one.close()
+    with listening(one):
+        yield one
 
 
 def _notifier(folder: Path, *to: str, dry: bool = False) -> tuple[Notifier, list[str]]:
@@ -77,16 +47,35 @@ def test_each_is_told_once_also_by_the_next_watch(tmp_path: Path, webhook: Webho
 
 def test_keys_and_escapes_do_not_leave(tmp_path: Path, webhook: Webhook) -> None:
     notifier, said = _notifier(tmp_path, webhook.address)
-    body = "argv --api-key sk-planted-4711 --port 1\n\x1b]52;c;aGk=\x07[red]\u202eevil"
+    body = (
+        "argv --api-key sk-planted-4711 --port 1\n\x1b]52;c;aGk=\x07[red]\u202eevil\n"
+        "ServerArgs(port=1, api_key='sk-planted-4712', admin_api_key=sk-planted-4713)\n"
+        "Authorization: Bearer sk-planted-4714\n"
+        "Receive: obj=GenerateReqInput(text='what a user asked')"
+    )
     _tell(notifier, Notice("k", "incident", "b300: \x1b[2Jhang", body))
     (one,) = webhook.got
     everything = json.dumps(one) + "\n".join(said)
-    assert "sk-planted-4711" not in everything
+    assert "sk-planted" not in everything
+    assert "what a user asked" not in everything
     assert "\\u001b" not in everything
     assert "\x1b" not in everything
     assert "\u202e" not in everything
     assert one["type"] == "failure"
     assert "[red]" in one["message"], "text stays text"
+
+
+def test_by_mail(tmp_path: Path) -> None:
+    pytest.importorskip("apprise", reason="the extra notify is not installed")
+    mailbox = Mailbox()
+    with listening(mailbox):
+        notifier, said = _notifier(tmp_path, mailbox.address)
+        _tell(notifier, NOTICE)
+    (mail,) = mailbox.got
+    assert (mail["Subject"], mail["To"]) == (NOTICE.title, "oncall@example.org")
+    assert NOTICE.body in mail.get_content()
+    assert mailbox.logins == ["watch"]
+    assert PASSWORD not in "\n".join(said) + str(mail)
 
 
 def test_an_address_is_never_said(tmp_path: Path, webhook: Webhook, caplog: pytest.LogCaptureFixture) -> None:
