@@ -75,16 +75,21 @@ class HostLink:
     async def call(
         self, verb: str, *, timeout: float = 30.0, patience_s: float = 30.0, **fields: Any
     ) -> dict[str, Any]:
-        """A call, repeated over new connections for up to ``patience_s`` seconds before Unreachable is raised."""
+        """A call, repeated over new connections for up to ``patience_s`` seconds before Unreachable is raised.
+
+        ``repeated`` stands in an answer that was not the first: a call before it may have done what it tells not of.
+        """
         give_up = time.monotonic() + patience_s
         wait = FIRST_WAIT_S
+        repeated: dict[str, Any] = {}
         while True:
             try:
-                return await self.once(verb, timeout=timeout, **fields)
+                return await self.once(verb, timeout=timeout, **fields) | repeated
             except Unreachable as error:
                 self.on_lost(error.message)
                 if time.monotonic() + wait > give_up:
                     raise
+            repeated = {"repeated": True}
             await asyncio.sleep(wait)
             wait = min(LONGEST_WAIT_S, wait * 2)
 

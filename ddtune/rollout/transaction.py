@@ -226,7 +226,9 @@ class Transaction:
         op, limits = self._prepared.op, self._limits
         with self._phase("drain", own=False, text="waiting for running requests"):
             answer = await self._link.call("drain", op=op, drain_s=limits.drain_s, timeout=limits.drain_s + 30)
-            self._outcome = replace(self._outcome, requests_cut=answer.get("cut"))
+            # A first call whose answer was lost may have cut some: then nobody knows how many.
+            cut = None if answer.get("repeated") else answer.get("cut")
+            self._outcome = replace(self._outcome, requests_cut=cut)
         self._took(await self._link.call("swap", op=op))
         self._stop_began = time.monotonic()
         with self._phase("stop", own=False):
