@@ -37,6 +37,11 @@ class Helper:
         self._python = python
         self._sudo = not (conn.user == "root" if login_is_root is None else login_is_root)
 
+    @property
+    def only_looks(self) -> bool:
+        """Whether the last call was answered by the helper of logins that may only look."""
+        return self._path.endswith(_VIEWER)
+
     async def call(self, verb: str, unit: str | None = None, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
         """The helper's answer to ``verb``.
 
@@ -46,7 +51,7 @@ class Helper:
         try:
             return await self._ask(self._path, request, timeout)
         except HelperFailed as error:
-            if error.cause != "read_only" or not self._sudo or self._path.endswith(_VIEWER):
+            if error.cause != "read_only" or not self._sudo or self.only_looks:
                 raise
             viewer = f"{self._path}{_VIEWER}"
             try:

@@ -33,6 +33,8 @@ def _rights(seen: Seen) -> Symptom:
         return good("root", f"{may.user} may run anything by sudo without a password")
     if may.kind == "helper":
         return good("root", f"{may.user} may run ddtune's helper by sudo, and nothing else")
+    if may.kind == "viewer":
+        return note("root", f"{may.user} may run ddtune's viewer by sudo", "this login can look and change nothing")
     return bad(
         "root",
         f"{may.user} is not root and may not run ddtune's helper ({may.why.rstrip('.')})",

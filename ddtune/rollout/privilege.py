@@ -16,7 +16,8 @@ PROBE_S = 20.0
 
 @dataclass(frozen=True)
 class Privilege:
-    """``kind`` is ``root``, ``sudo`` (any command without a password), ``helper`` (that one alone) or ``none``.
+    """``kind`` is ``root``, ``sudo`` (any command without a password), ``helper`` (that one alone), ``viewer`` (the
+    helper without verbs that change anything) or ``none``.
 
     ``hello`` is the installed helper's answer, or None and ``why`` it gave none.
     """
@@ -36,13 +37,16 @@ async def find(conn: Connection, config: HostConfig) -> Privilege:
     """What this login may do. As root runs only the helper's ``hello`` and an empty Python. Raises Unreachable."""
     hello: Mapping[str, Any] | None = None
     why = ""
+    helper = Helper(conn, root=config.root, python=config.python)
     try:
-        hello = await Helper(conn, root=config.root, python=config.python).call("hello")
+        hello = await helper.call("hello")
     except (HelperFailed, HelperRefused) as error:
         why = error.message
     if conn.user == "root":
         return Privilege("root", conn.user, hello, why)
-    kind = "sudo" if await _any_command(conn, config) else "none" if hello is None else "helper"
+    if await _any_command(conn, config):
+        return Privilege("sudo", conn.user, hello, why)
+    kind = "none" if hello is None else "viewer" if helper.only_looks else "helper"
     return Privilege(kind, conn.user, hello, why)
 
 
