@@ -49,6 +49,7 @@ class Site(Service):
         super().__init__(guest, operator)
         self.host = OnHost(guest)
         self.known = 0
+        self.before: str | None = None
         profiles = operator.config.parent / "profiles"
         profiles.mkdir(exist_ok=True)
         for budget in range(2, 8):
@@ -196,12 +197,17 @@ class Site(Service):
 
     def start_switch(self, profile: str = GOOD, *options: str) -> subprocess.Popen[str]:
         """A controller on its way."""
+        self.before = self.txn().get("op")
         return self.operator.start("switch", HOST, profile, "--yes", "--json", *options)
 
     def until(self, process: subprocess.Popen[str], what: str, reached: Any, limit_s: float = 200) -> dict[str, Any]:
-        """Waits until txn.json of a running controller says so; the transaction as it is then."""
-        done = wait_until(what, lambda: reached(self.txn()) or process.poll() is not None, limit_s, every=0.003)
-        assert done
+        """Waits until txn.json of a started switch says so, never one of before it; the transaction as it is then."""
+
+        def there() -> bool:
+            txn = self.txn()
+            return txn.get("op") != self.before and bool(reached(txn))
+
+        wait_until(what, lambda: there() or process.poll() is not None, limit_s, every=0.003)
         assert process.poll() is None, process.communicate()
         return self.txn()
 

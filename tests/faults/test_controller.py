@@ -113,7 +113,12 @@ def _confirming(site: Site) -> bool:
 @pytest.mark.slow
 def test_07_killed_after_commit(site: Site, row: Row) -> None:
     process = site.start_switch()
-    wait_until("committed", lambda: site.txn().get("state") == "COMMITTED" or process.poll() is not None, 90, 0.003)
+
+    def committed() -> bool:
+        txn = site.txn()
+        return txn.get("op") != site.before and txn.get("state") == "COMMITTED"
+
+    wait_until("committed", lambda: committed() or process.poll() is not None, 90, 0.003)
     kill(process)
     txn = site.txn()
     assert txn["state"] == "COMMITTED"
