@@ -26,7 +26,7 @@ test-gpu:
 faults: $(VENV)/.packages $(VENV)/.test
 	@DDTUNE_TEST_BREAK="$(BREAK)" JOBS=2 SUITES=faults tests/run --faults --dist load --maxschedchunk 1 $(PYTEST_ARGS)
 ifeq ($(BREAK),)
-	@DDTUNE_TEST_LONG=1 $(BIN)/python -m pytest tests/unit/onhost_crash
+	@DDTUNE_TEST_LONG=1 $(BIN)/python -m pytest tests/unit/onhost_crash tests/unit/onhost_races/test_operators.py
 endif
 
 matrix: $(VENV)/.packages $(VENV)/.test

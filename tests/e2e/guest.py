@@ -132,6 +132,14 @@ class Guest:
         check: bool = True,
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs ``argv`` in the guest over a fresh login."""
+        words = [*self.ssh_argv(), f"{user}@127.0.0.1", shlex.join(argv)]
+        done = subprocess.run(words, input=stdin, capture_output=True, timeout=timeout)
+        if check and done.returncode:
+            raise AssertionError(f"{shlex.join(argv)}: rc {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
+        return done
+
+    def ssh_argv(self) -> list[str]:
+        """The command line of a login, up to ``USER@127.0.0.1``."""
         options = {
             "IdentityFile": self.identity,
             "IdentitiesOnly": "yes",
@@ -144,12 +152,7 @@ class Guest:
         command = ["ssh", "-F", "none", "-p", str(self.port)]
         for key, value in options.items():
             command += ["-o", f"{key}={value}"]
-        done = subprocess.run(
-            [*command, f"{user}@127.0.0.1", shlex.join(argv)], input=stdin, capture_output=True, timeout=timeout
-        )
-        if check and done.returncode:
-            raise AssertionError(f"{shlex.join(argv)}: rc {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
-        return done
+        return command
 
     def out(self, argv: Sequence[str], user: str = "root") -> str:
         """What ``argv`` prints in the guest, stripped."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ HOST = "b300"
 
 
 def write_config(guest: Guest, folder: Path, limits: dict[str, float] | None = None, **fields: object) -> Path:
+    """A config.toml that names the guest HOST, in ``folder``."""
+    path = folder / "config.toml"
+    path.write_text(config_text(guest, limits, **fields))
+    return path
+
+
+def config_text(guest: Guest, limits: Mapping[str, float] | None = None, **fields: object) -> str:
     """A config.toml that names the guest HOST; ``fields`` are of its table, ``limits`` of its limits."""
     table: dict[str, object] = {
         "ssh": "root@127.0.0.1",
@@ -31,12 +39,10 @@ def write_config(guest: Guest, folder: Path, limits: dict[str, float] | None = N
     lines = [f"[hosts.{HOST}]", *_toml(table)]
     if limits:
         lines += [f"[hosts.{HOST}.limits]", *_toml(limits)]
-    path = folder / "config.toml"
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    return "\n".join(lines) + "\n"
 
 
-def _toml(table: dict[str, Any]) -> list[str]:
+def _toml(table: Mapping[str, Any]) -> list[str]:
     # A JSON scalar is a TOML scalar.
     return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
 

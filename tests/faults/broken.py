@@ -59,6 +59,14 @@ _PATCHES: dict[str, tuple[Callable[[Sources], None], ...]] = {
         ),
         _replace("txn", "    if not isinstance(event, Chosen) and event.op not in (None, txn.op):", "    if False:"),
     ),
+    # Of a version that speaks another protocol.
+    "older": (
+        _replace(
+            "helper",
+            "from .paths import PROTO, Install, Paths, load_install\n",
+            "from .paths import Install, Paths, load_install\n\nPROTO = 0\n",
+        ),
+    ),
     # Both clocks with what a file says added to them.
     "clock": (
         _replace(

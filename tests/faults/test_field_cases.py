@@ -14,8 +14,9 @@ import pytest
 from tests.e2e.guest import wait_until
 from tests.e2e.onhost import CANARY, OWNER
 from tests.e2e.operator import HOST, Operator
-from tests.faults.site import LIMITS, STABLE, UNIT, Site, kill, reached
+from tests.faults.site import LIMITS, STABLE, UNIT, Site, adopted, kill, reached
 from tests.faults.test_engine import main_process
+from tests.faults.users import Users
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 DROP_IN = f"/etc/systemd/system/{UNIT}.d"
@@ -185,3 +186,23 @@ def test_k9_09_somebodys_edit_in_mid_trial_is_theirs(own_site: Site) -> None:
     assert "ops ran as root, by sudo" in told, told
     assert UNIT in told
     assert site.guest.main_env()["MINE"] == "1", "stable runs with what the host's owner has set"
+
+
+def test_k9_12_what_runs_is_said_waited_for_cut_and_counted(tmp_path: Path) -> None:
+    """Slow enough that fourteen answers are on their way when they are counted, and while the service is drained."""
+    with adopted(tmp_path, DDTUNE_SIM_SPEED="10") as site, Users(site.guest.api_port, 14, 60_000).asking() as users:
+        wait_until("they run", lambda: site.status()["service"]["running"] == 14, 60)
+        plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json").json
+        assert (plan["running"], plan["queued"]) == (14, 0)
+        assert (
+            "14 running, 0 queued; drained for 2 s, then cut"
+            in site.operator.run("switch", HOST, "t7", "--dry-run").out
+        )
+        assert users.cut == users.whole == 0
+        code, answer = site.switch("t7", "--force", timeout=240)
+        assert (code, answer["outcome"]) == (0, "committed"), answer
+        assert (answer["requests_cut"], users.cut, users.whole) == (14, 14, 0)
+        times = site.txn()["times"]
+        # The engine counts a request as it ends, and a user has the answer a moment later.
+        served = users.answered(times["ready"] - 1, times["ended"] + 1)
+        assert 0 < answer["served_ungated"] <= served, (answer["served_ungated"], served)

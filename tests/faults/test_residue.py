@@ -42,7 +42,7 @@ exec /usr/bin/journalctl "$@"
 INSTALL = "/usr/local/lib/ddtune/1/install.json"
 
 
-def _squat(site: Site, within_unit: bool) -> int:
+def squat(site: Site, within_unit: bool) -> int:
     """A process that will take the API's port as soon as it is free, out of the unit's cgroup; its pid in the guest."""
     join = f"echo $$ >{CGROUP};" if within_unit else ""
     into = "mkdir -p /sys/fs/cgroup/elsewhere; "
@@ -57,7 +57,7 @@ def _lives(site: Site, pid: int) -> bool:
 def test_31_orphan_of_the_candidate(site: Site, row: Row) -> None:
     """It began in the unit, left its cgroup and takes the port when the engine dies."""
     op = site.trial(lease_s=120)
-    pid = _squat(site, within_unit=True)
+    pid = squat(site, within_unit=True)
     seen = f"/run/ddtune/{UNIT}/processes.json"
     wait_until("the guard has seen it", lambda: str(pid) in site.host.file(seen).get("pids", {}), 10)
     site.guest.ssh(["sh", "-c", f"echo {pid} >/sys/fs/cgroup/elsewhere/cgroup.procs"])
@@ -76,7 +76,7 @@ def test_31_orphan_of_the_candidate(site: Site, row: Row) -> None:
 @pytest.mark.slow
 def test_31_somebody_elses_process(site: Site, row: Row) -> None:
     op = site.trial(lease_s=120)
-    pid = _squat(site, within_unit=False)
+    pid = squat(site, within_unit=False)
     site.host.ok("fail", op=op, cause="slow")
     txn = site.settled(op, 90)
     assert (txn["state"], txn["cause"]) == ("HOST_ACTION_REQUIRED", "port_in_use"), txn

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from textual.pilot import Pilot
@@ -198,7 +199,10 @@ async def test_the_end_of_a_change_is_shown_where_it_was_watched() -> None:
 async def test_remote_text_is_neither_markup_nor_an_escape() -> None:
     view = moment()
     nasty = LogLine(
-        view.snapshot.at, "[red]alarm[/red] \x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J[bold", "unit", "TP[b]1"
+        view.snapshot.at,
+        "[red]alarm[/red] \x1b[31mred\x1b[0m <script>1</script> \x1b]0;title\x07 \x9b2J[bold",
+        "unit",
+        "TP[b]1",
     )
     service = replace(view.snapshot.service, unit="[b]unit[/b].service", profile="[u]p[/u]\x1b[2J")
     snapshot = replace(view.snapshot, log=(nasty,), service=service, notes=("[link]note",), host="[i]h[/i]")
@@ -216,7 +220,9 @@ async def test_remote_text_is_neither_markup_nor_an_escape() -> None:
         await typed(pilot, "[red")
         await pilot.pause()
         assert "1 of 1 lines with '[red'" in shown(pilot)
-        assert "\x1b" not in pilot.app.export_screenshot()
+        picture = pilot.app.export_screenshot()
+        assert "\x1b" not in picture
+        assert not [one for one in ElementTree.fromstring(picture).iter() if one.tag.endswith("script")]
 
 
 async def test_the_log_filters_and_stands_still() -> None:
