@@ -48,12 +48,14 @@ class Watcher:
         *,
         every_s: float,
         acts: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._worker = worker
         self._notifier = notifier
         self._say = say
         self._every_s = every_s
+        self._clock = clock
         # Where nothing may be changed, nothing is written either: no sign of life, no way back.
         self._acts = acts and not config.read_only
         self._sights: list[Sight] = []
@@ -144,7 +146,7 @@ class Watcher:
         self._say(f"watching {self._config.name}, a canary every {self._every_s:.0f} s")
         due = 0.0
         while True:
-            now = time.monotonic()
+            now = self._clock()
             self.beat()
             snapshot = session.snapshot
             await self._tell(snapshot)
@@ -159,7 +161,7 @@ class Watcher:
                     # Told as link_lost when it lasts; a load of somebody else's holds the lock for a while.
                     self._say(error.message)
                     bad, found = False, None
-                due = time.monotonic() + (min(AGAIN_S, self._every_s) if bad else self._every_s)
+                due = self._clock() + (min(AGAIN_S, self._every_s) if bad else self._every_s)
                 await self._heed(session, sights.late_fault(self._sights) or found)
             await asyncio.sleep(LOOK_S)
 
@@ -218,9 +220,7 @@ class Watcher:
         service = snapshot.service
         does = None
         if self._acts:
-            does = sights.action(
-                found.cause, service.standing, service.previous_profile, self._acted_at, time.monotonic()
-            )
+            does = sights.action(found.cause, service.standing, service.previous_profile, self._acted_at, self._clock())
         await self._notifier.tell([sights.of_sight(self._config.name, found, does)])
         if found.cause == "drift":
             return
@@ -228,7 +228,7 @@ class Watcher:
         self._seen = drift.acted(self._seen)
         if does is None:
             return
-        self._acted_at = time.monotonic()
+        self._acted_at = self._clock()
         async with self._changing:
             outcome = await self._change(session, does)
         if outcome is not None:
