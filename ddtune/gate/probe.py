@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +12,9 @@ from ddtune.gate.model import Request
 class Probe:
     """A request, the family that it belongs to and what a healthy answer looks like.
 
-    ``family`` is ``copy``, ``continue``, ``question`` or ``code``; ``kind`` is the kind of text (``prose``, ``code``,
-    ``list``, ``data``, ``chinese``, ``german``); ``expect`` is the text to be copied, or the name of a coding problem.
+    ``family`` is ``copy``, ``continue``, ``question``, ``sure``, ``sampled`` or ``code``; ``kind`` is the kind of text
+    (``prose``, ``code``, ``list``, ``data``, ``chinese``, ``german``); ``expect`` is the text to be copied, the word or
+    number that must stand in the answer, or the name of a coding problem.
     """
 
     request: Request
@@ -56,8 +56,3 @@ def generate(
     if stop:
         sampling["stop"] = list(stop)
     return Request(request_id, "/generate", {"text": prompt, "sampling_params": sampling, "stream": False}, timeout_s)
-
-
-def prompts(probes: tuple[Probe, ...]) -> Mapping[str, Probe]:
-    """Probes by the id of their request."""
-    return {probe.id: probe for probe in probes}

@@ -13,6 +13,7 @@ import argparse
 import base64
 import random
 import re
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -215,7 +216,8 @@ def main() -> None:
         "|---|---|---|---|",
         *(line for line, _ in rows),
     ]
-    text = "\n".join(lines) + "\n"
+    python = ".".join(map(str, sys.version_info[:2]))
+    text = "\n".join([*lines, "", f"The reference and library of Python {python}, seed {seed}."]) + "\n"
     print(text)
     head, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, tail = rest.partition(END)
