@@ -14,34 +14,36 @@ act once ``L_n >= 1 / alpha``. ``g`` is the square of the drift that is worth fi
 window. With many usual windows it becomes Johari's.
 
 The values must be means over windows, not raw readings: an engine's gauges repeat themselves, and the level holds for
-values that do not. :class:`Stream` makes windows wide enough (lag-one correlation under 0.2, for which the variance is
-taken half as large again). It begins anew after ``EPISODE`` windows, because a mean over days of health would hide what
-begins then; so the level is of one episode: at most one of 10,000 sound ones raises an alarm, which at 10 s a window is
-one in 138 days. A drift by three standard deviations of a window is found after about 8 windows, by two after about 17,
-by one after about 170 and sometimes thousands, by half of one mostly not; one that begins in mid-episode takes at most
-what is left of it longer.
+values that do not. :class:`Stream` makes windows wide enough (lag-one correlation up to 0.2, for which the variance is
+taken half as large again). A mean over days of health would hide what begins then, so a test begins every ``STEP``
+windows and ends after ``EPISODE``, all six of an episode at a sixth of the level: at most one of 10,000 sound episodes
+raises an alarm, which at 10 s a window is one in 138 days. A drift by three standard deviations of a window is found
+after about 15 windows, by two after about 30, by one after about 400 and often not at all, by half of one not.
 
-``Rare`` asks the same of signs that should hardly ever come.
+``Signs`` asks the same of signs that should hardly ever come.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
+from typing import TypeVar
+
+T = TypeVar("T")
 
 WINDOW_S = 10.0
 LEAST_READINGS = 3
 LEAST_WINDOWS = 40
 MOST_WINDOWS = 32 * LEAST_WINDOWS
-MOST_LAG = 0.2
+MOST_LAG = 0.1
 ALPHA = 0.0001
-EPISODE = 120
+EPISODE, STEP = 120, 20
 EFFECT = 1.0
-# Means of windows that hang together by MOST_LAG vary so many times more than those of ones that do not.
-HANG = (1 + MOST_LAG) / (1 - MOST_LAG)
+# Forty windows that seem to hang together by 0.1 may do so by 0.2, and their mean then varies half as much again.
+HANG = 1.5
 RARE = 0.02
 TOO_OFTEN = (0.05, 0.1, 0.2, 0.4, 0.8)
 # Values are read to three digits.
@@ -78,7 +80,7 @@ class Drift:
     usual: Moments
     since: Moments = Moments()
     effect: float = EFFECT
-    alpha: float = ALPHA
+    alpha: float = ALPHA * STEP / EPISODE
     peak: float = 1.0
 
     def add(self, mean: float) -> Drift:
@@ -127,29 +129,38 @@ class Stream:
     """One number over time: first what is usual is learnt, then each further window is tested against it.
 
     ``learnt`` are the window means until there are enough, ``merged`` how many of them make one of the test's, so that
-    these hang together no more than the level allows. What hangs together over any width is never tested.
+    these hang together no more than the level allows. What hangs together over any width is learnt again. ``count`` are
+    the windows that were tested, ``tests`` those that run.
     """
 
     learnt: tuple[float, ...] = ()
     merged: int = 1
     pending: tuple[float, ...] = ()
-    test: Drift | None = None
-
-    @property
-    def drifted(self) -> bool:
-        """Whether the running episode says so."""
-        return self.test is not None and self.test.drifted
+    usual: Moments | None = None
+    count: int = 0
+    tests: tuple[Drift, ...] = ()
 
     def add(self, mean: float) -> Stream:
         """With one further window mean."""
-        if self.test is None:
+        if self.usual is None:
             return _begun((*self.learnt, mean))
         pending = (*self.pending, mean)
         if len(pending) < self.merged:
             return replace(self, pending=pending)
-        over = self.test.since.count >= EPISODE and not self.test.drifted
-        test = Drift(self.test.usual) if over else self.test
-        return replace(self, pending=(), test=test.add(fmean(pending)))
+        tests = _running(self.tests, self.count, Drift(self.usual), lambda test: test.since.count)
+        tests = tuple(test.add(fmean(pending)) for test in tests)
+        return replace(self, pending=(), count=self.count + 1, tests=tests)
+
+    @property
+    def drifted(self) -> Drift | None:
+        """The shortest test that says so."""
+        return next((test for test in reversed(self.tests) if test.drifted), None)
+
+
+def _running(tests: tuple[T, ...], count: int, fresh: T, age: Callable[[T], int]) -> tuple[T, ...]:
+    """The tests that a further value is for: those that are not over, and every ``STEP`` values a fresh one."""
+    young = tuple(test for test in tests if age(test) < EPISODE)
+    return young if count % STEP else (*young, fresh)
 
 
 def _begun(means: tuple[float, ...]) -> Stream:
@@ -158,14 +169,14 @@ def _begun(means: tuple[float, ...]) -> Stream:
     if merged * LEAST_WINDOWS == len(means) and merged.bit_count() == 1:
         usual = [fmean(means[at : at + merged]) for at in range(0, len(means), merged)]
         if lag_one(usual) <= MOST_LAG:
-            return Stream(merged=merged, test=Drift(Moments.of(usual)))
-    return Stream(means[-MOST_WINDOWS:])
+            return Stream(merged=merged, usual=Moments.of(usual))
+    return Stream(means if len(means) < MOST_WINDOWS else ())
 
 
 def lag_one(means: Sequence[float]) -> float:
-    """The correlation of each value with the next, -1 to 1; 0 where nothing differs."""
+    """The correlation of each value with the next, -1 to 1; what is rounded away hangs together with nothing."""
     middle = fmean(means)
-    square = sum((one - middle) ** 2 for one in means)
+    square = sum((one - middle) ** 2 for one in means) + len(means) * (ROUNDING * middle) ** 2
     return sum((a - middle) * (b - middle) for a, b in pairwise(means)) / square if square else 0.0
 
 
@@ -178,21 +189,30 @@ class Rare:
 
     looks: int = 0
     signs: int = 0
-    alpha: float = ALPHA
-
-    def add(self, *, sign: bool) -> Rare:
-        """With one look more; an episode that is over without an alarm is forgotten."""
-        known = Rare(alpha=self.alpha) if self.looks >= EPISODE and not self.too_often else self
-        return replace(known, looks=known.looks + 1, signs=known.signs + sign)
+    alpha: float = ALPHA * STEP / EPISODE
 
     @property
     def likelihood(self) -> float:
-        """How much likelier too many signs are than few, by the looks of this episode."""
+        """How much likelier too many signs are than few, by these looks."""
         clear = self.looks - self.signs
         parts = [(share / RARE) ** self.signs * ((1 - share) / (1 - RARE)) ** clear for share in TOO_OFTEN]
         return fmean(parts)
 
+
+@dataclass(frozen=True)
+class Signs:
+    """Signs over time: ``tests`` are those that run, ``count`` all looks."""
+
+    count: int = 0
+    tests: tuple[Rare, ...] = ()
+
+    def add(self, *, sign: bool) -> Signs:
+        """With one look more."""
+        tests = _running(self.tests, self.count, Rare(), lambda test: test.looks)
+        more = tuple(replace(test, looks=test.looks + 1, signs=test.signs + sign) for test in tests)
+        return Signs(self.count + 1, more)
+
     @property
-    def too_often(self) -> bool:
-        """Whether it says so now."""
-        return self.likelihood >= 1 / self.alpha
+    def too_often(self) -> Rare | None:
+        """The shortest test that says so now."""
+        return next((test for test in reversed(self.tests) if test.likelihood >= 1 / test.alpha), None)

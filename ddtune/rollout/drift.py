@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ddtune.gate import accept
-from ddtune.gate.sequential import Rare, Stream, Windows
+from ddtune.gate.sequential import Signs, Stream, Windows
 from ddtune.live.snapshot import Snapshot
 from ddtune.rollout.sights import Sight
 
@@ -32,7 +32,7 @@ class Watched:
     windows: Windows = field(default_factory=Windows)
     traffic: Stream = field(default_factory=Stream)
     own: Stream = field(default_factory=Stream)
-    canaries: Rare = field(default_factory=Rare)
+    canaries: Signs = field(default_factory=Signs)
     newest: tuple[tuple[float, int], ...] = ()
     accepted: bool = False
     read_at: float = 0.0
@@ -58,8 +58,11 @@ def read(seen: Watched, snapshot: Snapshot) -> tuple[Watched, Sight | None]:
     if collapsed:
         said = f"the accept length is {mean:.2f} over {len(newest)} windows: no draft is accepted any more."
         return seen, Sight(snapshot.at, "accept_collapse", said)
+    if mean <= accept.COLLAPSED:
+        # A fault, if it goes on, and not a drift.
+        return seen, None
     told = _drift(seen.traffic, snapshot.at, "users' requests", "Their mix may have changed as well as the engine.")
-    return (replace(seen, traffic=Stream()) if seen.traffic.drifted else seen), told
+    return (replace(seen, traffic=Stream()) if told else seen), told
 
 
 def looked(seen: Watched, release: str | None, sights: Sequence[Sight]) -> tuple[Watched, Sight | None]:
@@ -71,19 +74,20 @@ def looked(seen: Watched, release: str | None, sights: Sequence[Sight]) -> tuple
         canaries = seen.canaries.add(sign=sight.cause is not None)
         seen = replace(seen, canaries=canaries)
         # A good canary is not what is told, and a fault has to be one that goes on.
-        if canaries.too_often and sight.cause is not None:
-            said = f"{canaries.signs} of the last {canaries.looks} canaries were answered wrongly, the last one"
+        often = canaries.too_often
+        if often and sight.cause is not None:
+            said = f"{often.signs} of the last {often.looks} canaries were answered wrongly, the last one"
             return seen, replace(sight, text=f"{said}: {sight.text}")
     if sight.accept_length is None:
         return seen, None
     own = seen.own.add(sight.accept_length)
     told = _drift(own, sight.at, "ddtune's own prompts", "They are the same as before, so it is not the traffic.")
-    return replace(seen, own=Stream() if own.drifted else own), told
+    return replace(seen, own=Stream() if told else own), told
 
 
 def acted(seen: Watched) -> Watched:
     """After a fault that was told: it is told again only if it comes again."""
-    return replace(seen, canaries=Rare(), newest=(), accepted=False)
+    return replace(seen, canaries=Signs(), newest=(), accepted=False)
 
 
 def _of(seen: Watched, release: str | None) -> Watched:
@@ -102,13 +106,11 @@ def _counts(snapshot: Snapshot) -> bool:
 
 
 def _drift(stream: Stream, at: float, of: str, why: str) -> Sight | None:
-    if stream.test is None or not stream.drifted:
-        return None
-    before, since = stream.test.usual, stream.test.since
-    if abs(since.mean - before.mean) < WORTH * before.mean:
+    test = stream.drifted
+    if test is None or abs(test.since.mean - test.usual.mean) < WORTH * test.usual.mean:
         return None
     said = (
-        f"the accept length of {of} was {before.mean:.2f} and is {since.mean:.2f} over {since.count} windows "
-        f"(one such alarm in 10,000 is chance). {why}"
+        f"the accept length of {of} was {test.usual.mean:.2f} and is {test.since.mean:.2f} over {test.since.count} "
+        f"windows (one such alarm in 10,000 is chance). {why}"
     )
     return Sight(at, "drift", said)

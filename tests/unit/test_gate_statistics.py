@@ -13,9 +13,10 @@ from ddtune.gate.sequential import (
     HANG,
     LEAST_WINDOWS,
     MOST_LAG,
+    STEP,
     Drift,
     Moments,
-    Rare,
+    Signs,
     Stream,
     Windows,
     lag_one,
@@ -58,7 +59,7 @@ def test_looking_after_every_window_keeps_the_level_though_mean_and_spread_are_o
 
 
 def test_sound_streams_raise_no_alarm_also_where_windows_hang_together() -> None:
-    """4 to 5 episodes each, of which one in 10,000 may speak: three and more alarms come once in ten thousand runs."""
+    """4 to 5 episodes each, of which one in 10,000 may speak: three alarms and more come once in ten thousand runs."""
     print(f"seed {SEED}")
     rng = random.Random(SEED)
     false = tested = 0
@@ -69,8 +70,8 @@ def test_sound_streams_raise_no_alarm_also_where_windows_hang_together() -> None
             stream = stream.add(4.5 + 0.3 * value)
             if stream.drifted:
                 break
-        false += stream.drifted
-        tested += stream.test is not None
+        false += stream.drifted is not None
+        tested += stream.usual is not None
     assert false <= 2
     assert tested > 100
 
@@ -84,16 +85,16 @@ def test_a_drift_is_found_as_soon_as_it_is_said_to_be() -> None:
     assert max(four) <= 15
 
 
-def test_what_begins_after_days_of_health_is_found_within_an_episode_and_the_usual_delay() -> None:
+def test_what_begins_after_days_of_health_is_found_as_soon() -> None:
     print(f"seed {SEED}")
     rng = random.Random(SEED)
     stream, windows = Stream(), 0
     for _ in range(5000):
         stream = stream.add(rng.gauss(4.5, 0.2))
     assert not stream.drifted
-    while not stream.drifted and windows < 2 * EPISODE * stream.merged:
+    while not stream.drifted and windows < EPISODE * stream.merged:
         stream, windows = stream.add(rng.gauss(3.9, 0.2)), windows + 1
-    assert windows <= stream.merged * (EPISODE + 20)
+    assert windows <= stream.merged * (STEP + 20)
 
 
 def test_with_a_mean_and_spread_that_are_known_it_is_johari_s() -> None:
@@ -130,13 +131,13 @@ def test_what_hangs_together_is_tested_over_wider_windows_or_not_at_all() -> Non
     rising = Stream()
     for at in range(40 * LEAST_WINDOWS):
         rising = rising.add(100.0 + at)
-    assert rising.test is None, "a rising line is no noise"
+    assert rising.usual is None, "a rising line is no noise"
     pairs, rng = Stream(), random.Random(5)
     for _ in range(4 * LEAST_WINDOWS):
         value = rng.gauss(4.5, 0.2)
         pairs = pairs.add(value).add(value)
     assert pairs.merged > 1
-    assert pairs.test is not None
+    assert pairs.usual is not None
 
 
 def test_windows_are_whole_and_of_some_readings() -> None:
@@ -163,7 +164,7 @@ def test_signs_that_are_rare_stay_unsaid_and_those_that_are_not_are_found() -> N
     rng = random.Random(SEED)
 
     def looks(share: float, most: int) -> int | None:
-        test = Rare()
+        test = Signs()
         for look in range(1, most + 1):
             test = test.add(sign=rng.random() < share)
             if test.too_often:
@@ -171,9 +172,9 @@ def test_signs_that_are_rare_stay_unsaid_and_those_that_are_not_are_found() -> N
         return None
 
     assert sum(looks(0.02, 600) is not None for _ in range(200)) <= 2
-    assert all((looks(0.4, 600) or 600) < 120 for _ in range(50))
-    assert looks(1.0, 3) == 3
-    assert looks(1.0, 2) is None
+    assert all((looks(0.4, 600) or 600) < EPISODE for _ in range(50))
+    assert looks(1.0, 4) == 4
+    assert looks(1.0, 3) is None
 
 
 def test_the_lag_says_whether_windows_are_wide_enough() -> None:

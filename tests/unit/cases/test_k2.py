@@ -139,7 +139,7 @@ def test_k2_09(given: Given) -> None:
     gate(second)
     assert first.loads == second.loads
     rng = random.Random(given.sibling)
-    mixed = watched(lambda at: rng.gauss(usual if at < 900 else usual * 0.52, 0.2), 3600)
+    mixed = watched(lambda at: rng.gauss(usual if at < 2400 else usual * 0.52, 0.2), 4000)
     assert [sight.cause for sight in mixed] == ["drift"]
     assert action("drift", "probation", "b8", None, 0.0) is None, "told, and never a reason to go back"
 
