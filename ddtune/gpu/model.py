@@ -12,6 +12,8 @@ class GpuReading:
     ``util``, ``dram_util`` and ``tensor_util`` are percentages; NVLink rates are MiB/s; ``throttle`` holds the names of
     the clock event reasons in force (empty when none). ``mig``: the GPU is cut into instances, and what is said of the
     whole of it may be missing. ``recovery`` is what the driver asks for before the GPU is used again, or ``none``.
+    ``ecc_uncorrected`` counts memory errors and ``nvlink_errors`` what the links had to repeat, recover or drop, both
+    since the driver was loaded.
     """
 
     index: int
@@ -36,6 +38,8 @@ class GpuReading:
     lost: bool = False
     mig: bool | None = None
     recovery: str | None = None
+    ecc_uncorrected: float | None = None
+    nvlink_errors: float | None = None
 
 
 @dataclass(frozen=True)

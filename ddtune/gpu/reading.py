@@ -24,6 +24,7 @@ _THROTTLE = {
 _NUMBERS = (
     *("power_w", "power_limit_w", "util", "memory_used_mib", "memory_total_mib", "temperature_c", "sm_clock_mhz"),
     *("graphics_util", "sm_util", "dram_util", "tensor_util", "nvlink_rx_mib_s", "nvlink_tx_mib_s"),
+    *("ecc_uncorrected", "nvlink_errors"),
 )
 
 

@@ -5,8 +5,9 @@ Called of it, and therefore what a stand-in must answer: ``nvmlInit``, ``nvmlShu
 ``nvmlDeviceGetCudaComputeCapability``, ``nvmlDeviceGetPowerUsage``, ``nvmlDeviceGetEnforcedPowerLimit``,
 ``nvmlDeviceGetUtilizationRates`` (``gpu``), ``nvmlDeviceGetMemoryInfo`` (``used``, ``total``),
 ``nvmlDeviceGetTemperature``, ``nvmlDeviceGetClockInfo``, ``nvmlDeviceGetCurrentClocksEventReasons``, the ``nvmlGpm…``
-calls with ``c_nvmlGpmMetricsGet_t``, and ``NVMLError`` with ``value``. ``nvmlDeviceGetMigMode`` and
-``nvmlDeviceGetFieldValues`` may be missing. A call that fails is a value that is not available.
+calls with ``c_nvmlGpmMetricsGet_t``, and ``NVMLError`` with ``value``. ``nvmlDeviceGetMigMode``,
+``nvmlDeviceGetTotalEccErrors`` and ``nvmlDeviceGetFieldValues`` may be missing. A call that fails is a value that is
+not available.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ GPU_IS_LOST = 15
 _RECOVERY_ACTION = 230
 _RECOVERIES = ("none", "reset", "reboot", "drain P2P", "drain and reset", "recover IMEX domain", "bus reset", "reboot")
 _SELDOM = 20
+_UNCORRECTED = 1
+_SINCE_DRIVER_LOAD = 0
+# Field ids of nvidia-ml-py 13: replays and recoveries over all links, which NVLink 5 tells link by link instead, as
+# receive errors and recoveries.
+_LINK_TOTALS = [52, 59]
+_BY_LINK = [(field, link) for link in range(18) for field in (208, 215)]
+_VALUES = {1: "uiVal", 2: "ulVal", 3: "ullVal"}
 _TEMPERATURE_GPU = 0
 _CLOCK_SM = 1
 _MIB = 1048576.0
@@ -101,7 +109,14 @@ class _Gpu:
         reading.update(self._gpm.sample() if self._gpm and not self._lost else dict.fromkeys(GPM_METRICS))
         if self._taken % _SELDOM == 0:
             mig = self._get(lambda: api.nvmlDeviceGetMigMode(handle))
-            self._seldom = {"mig": None if mig is None else bool(mig[0]), "recovery": self._get(self._recovery)}
+            self._seldom = {
+                "mig": None if mig is None else bool(mig[0]),
+                "recovery": self._get(self._recovery),
+                "ecc_uncorrected": self._get(
+                    lambda: api.nvmlDeviceGetTotalEccErrors(handle, _UNCORRECTED, _SINCE_DRIVER_LOAD)
+                ),
+                "nvlink_errors": self._get(self._nvlink_errors),
+            }
         self._taken += 1
         reading.update(self._seldom)
         reading["lost"] = self._lost
@@ -111,6 +126,14 @@ class _Gpu:
         (found,) = self._api.nvmlDeviceGetFieldValues(self._handle, [_RECOVERY_ACTION])
         number = found.value.uiVal
         return (_RECOVERIES[number] if number < len(_RECOVERIES) else "unknown") if found.nvmlReturn == 0 else None
+
+    def _nvlink_errors(self) -> Optional[int]:
+        for fields in (_LINK_TOTALS, _BY_LINK):
+            answers = self._api.nvmlDeviceGetFieldValues(self._handle, fields)
+            counts = [int(getattr(one.value, _VALUES[one.valueType])) for one in answers if one.nvmlReturn == 0]
+            if counts:
+                return sum(counts)
+        return None
 
     def _event_reasons(self) -> Any:
         current = getattr(self._api, "nvmlDeviceGetCurrentClocksEventReasons", None)
@@ -124,7 +147,7 @@ class _Gpu:
         except self._api.NVMLError as error:
             self._lost = getattr(error, "value", None) == GPU_IS_LOST
             return None
-        except (AttributeError, ValueError, TypeError):
+        except (AttributeError, LookupError, ValueError, TypeError):
             return None  # An older driver or library does not know this call.
 
 

@@ -29,6 +29,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "compute_capability": ("compute_cap",),
     "mig": ("mig.mode.current",),
     "recovery": ("gpu_recovery_action",),
+    "ecc_uncorrected": ("ecc.errors.uncorrected.volatile.total",),
 }
 _TEXT = frozenset(("uuid", "pci", "name", "compute_capability", "recovery"))
 _BAD_FIELD = re.compile(r'Field "([\w.]+)" is not a valid field')

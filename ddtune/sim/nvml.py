@@ -21,6 +21,12 @@ NVML_ERROR_NOT_FOUND = 6
 NVML_ERROR_LIBRARY_NOT_FOUND = 12
 NVML_ERROR_GPU_IS_LOST = 15
 NVML_TEMPERATURE_GPU = 0
+NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+NVML_VOLATILE_ECC = 0
+NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS = 208
+NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS = 215
+NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3
+LINKS = 18
 NVML_CLOCK_GRAPHICS = 0
 NVML_CLOCK_SM = 1
 NVML_CLOCK_MEM = 2
@@ -274,6 +280,33 @@ def nvmlDeviceGetCurrentClocksEventReasons(handle: Device) -> int:
 def nvmlDeviceGetCurrentClocksThrottleReasons(handle: Device) -> int:
     """A set of bits, by its older name."""
     return nvmlDeviceGetCurrentClocksEventReasons(handle)
+
+
+def _errors(handle: Device) -> dict[str, int]:
+    """What a test has this GPU count: ``ecc`` and ``nvlink``."""
+    return dict(_withheld().get("errors", {}).get(str(_device(handle)), {}))
+
+
+def nvmlDeviceGetTotalEccErrors(handle: Device, errorType: int, counterType: int) -> int:
+    """Memory errors since the driver was loaded."""
+    counted = (errorType, counterType) == (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC)
+    return _errors(handle).get("ecc", 0) if counted else 0
+
+
+def nvmlDeviceGetFieldValues(handle: Device, fieldIds: list[Any]) -> list[Record]:
+    """The counters of NVLink 5, link by link; the first link has all the errors."""
+    errors = _errors(handle).get("nvlink", 0)
+    return [_field(one, errors) for one in fieldIds]
+
+
+def _field(asked: Any, errors: int) -> Record:
+    field, link = asked if isinstance(asked, tuple) else (asked, None)
+    counted = (NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS, NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS)
+    if field not in counted or link is None or link >= LINKS:
+        return Record(nvmlReturn=NVML_ERROR_NOT_SUPPORTED, valueType=0, value=Record())
+    found = errors if (field, link) == (NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS, 0) else 0
+    value = Record(ullVal=found)
+    return Record(nvmlReturn=NVML_SUCCESS, valueType=NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, value=value)
 
 
 def nvmlDeviceGetCudaComputeCapability(handle: Device) -> tuple[int, int]:

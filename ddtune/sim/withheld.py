@@ -1,6 +1,7 @@
 """What the embedded host does not give, as a test writes it into ``run/sim/withheld.json`` below its folder.
 
 ``{"lost": [5], "gpm": false, "metrics": false, "journal": false}``: GPUs off the bus, and what cannot be read.
+``{"errors": {"3": {"ecc": 1, "nvlink": 12}}}``: what GPU 3 has counted.
 """
 
 from __future__ import annotations

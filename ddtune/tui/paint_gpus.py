@@ -14,12 +14,14 @@ from ddtune.tui import words
 from ddtune.tui.view import View, is_stale
 
 WIDE = 84
+WITH_ERRORS = 108
 HOT_C = 85.0
 FULL = 0.98
 MIB_PER_GIB = 1024
 LEAST = "▼ least"
 HEAD = " util dram tens  mem%   °C"
 WIDE_HEAD = " util dram tens    memory GiB    °C   GHz  nvlink GiB/s"
+ERRORS_HEAD = f"{'err: ecc':>11}{'link':>6}"
 NOTE_WIDTH = 9
 THROTTLE = {
     "application_clocks": "clocks set",
@@ -47,9 +49,11 @@ def rows(view: View, width: int, height: int) -> list[Content]:
     bar_width = max(6, min(24, width - (72 if wide else 40) - NOTE_WIDTH))
     least = _least(snapshot.gpus)
     errors = _errors(snapshot.xids or ())
-    lines = [_head(snapshot, bar_width, wide, stale)]
+    counts = width >= WITH_ERRORS
+    head = (WIDE_HEAD if wide else HEAD) + (ERRORS_HEAD if counts else "")
+    lines = [_head(snapshot, bar_width, head, stale)]
     for gpu in snapshot.gpus:
-        row = _row(gpu, bar_width, wide, gpu is least, errors)
+        row = _row(gpu, bar_width, wide, counts, _note(gpu, gpu is least, counts, errors), gpu is least)
         lines.append(words.fit(row.stylize("dim") if stale else row, width))
     if height > len(lines):
         total = words.fit(_sum(snapshot, least), width)
@@ -70,18 +74,17 @@ def _errors(xids: Sequence[XidEvent]) -> dict[str, int]:
     return {event.pci: event.number for event in xids if event.blames not in ("restart", "nobody")}
 
 
-def _head(snapshot: Snapshot, bar_width: int, wide: bool, stale: bool) -> Content:
+def _head(snapshot: Snapshot, bar_width: int, columns: str, stale: bool) -> Content:
     limits = {gpu.power_limit_w for gpu in snapshot.gpus if gpu.power_limit_w is not None}
     limit = f"W of {words.number(limits.pop())}" if len(limits) == 1 else "W of its limit"
-    text = f" #  {limit:<{bar_width + 6}} {WIDE_HEAD if wide else HEAD}"
+    text = f" #  {limit:<{bar_width + 6}} {columns}"
     mark = (f"  STALE {words.age(snapshot.ages.gpus)}", f"bold {words.WARN}") if stale else ""
     return words.line((text, words.MUTED), mark)
 
 
-def _row(gpu: GpuReading, bar_width: int, wide: bool, least: bool, errors: Mapping[str, int]) -> Content:
+def _row(gpu: GpuReading, bar_width: int, wide: bool, counts: bool, note: Sequence[words.Part], least: bool) -> Content:
     if gpu.lost:
-        why = _note(gpu, least, errors)
-        return words.line(f" {gpu.index}  ", (" GPU LOST ", words.LOUD), f"  {words.safe(gpu.pci)}  ", *why)
+        return words.line(f" {gpu.index}  ", (" GPU LOST ", words.LOUD), f"  {words.safe(gpu.pci)}  ", *note)
     near = gpu.power_w is not None and gpu.power_limit_w is not None and gpu.power_w >= FULL * gpu.power_limit_w
     hot = gpu.temperature_c is not None and gpu.temperature_c >= HOT_C
     style = words.BAD if near else (words.WARN if least else words.GOOD)
@@ -102,21 +105,35 @@ def _row(gpu: GpuReading, bar_width: int, wide: bool, least: bool, errors: Mappi
         f"{util:>5}{dram:>5}{tensor:>5}{memory}",
         (f"{words.number(gpu.temperature_c):>5}{'!' if hot else ' '}", f"bold {words.BAD}" if hot else ""),
         tail,
-        *_note(gpu, least, errors),
+        *(_counts(gpu) if counts else ()),
+        *note,
     )
 
 
-def _note(gpu: GpuReading, least: bool, errors: Mapping[str, int]) -> list[words.Part]:
-    """What is to be known of one GPU, the worst first."""
+def _counts(gpu: GpuReading) -> list[words.Part]:
+    """Errors of memory and links since the driver was loaded, in the columns of their own."""
+    ecc, link = gpu.ecc_uncorrected, gpu.nvlink_errors
+    return [
+        (f"{words.NONE if ecc is None else words.short(ecc):>5}", f"bold {words.BAD}" if ecc else ""),
+        (f"{words.NONE if link is None else words.short(link):>6}", words.WARN if link else ""),
+    ]
+
+
+def _note(gpu: GpuReading, least: bool, counts: bool, errors: Mapping[str, int]) -> list[words.Part]:
+    """What is to be known of one GPU, the worst first; ``counts``: its errors have columns of their own."""
     found: list[words.Part] = []
     number = errors.get(pci_key(gpu.pci)) if ":" in gpu.pci else None
     if number is not None:
         found.append((f" Xid {number}", f"bold {words.BAD}"))
+    if gpu.ecc_uncorrected and not counts:
+        found.append((f" ecc {words.number(gpu.ecc_uncorrected)}", f"bold {words.BAD}"))
     if gpu.recovery and gpu.recovery.lower() not in _WELL:
         found.append((f" needs {words.safe(gpu.recovery)}", f"bold {words.BAD}"))
     if gpu.throttle:
         said = ", ".join(THROTTLE.get(one, words.safe(one)) for one in gpu.throttle)
         found.append((f" {said}", words.WARN))
+    if gpu.nvlink_errors and not counts:
+        found.append((f" link {words.number(gpu.nvlink_errors)}", words.WARN))
     if gpu.mig:
         found.append((" MIG", words.NOTE))
     if least:

@@ -26,6 +26,7 @@ def test_what_is_not_available_is_a_dash_and_never_zero() -> None:
     row = paint_gpus.rows(view, 80, 9)[1].plain
     assert row.count(words.NONE) == 6
     assert "0" not in row[2:]
+    assert paint_gpus.rows(view, 120, 9)[1].plain.count(words.NONE) == 13
     assert all("0" not in line.plain.replace("p50", "") for line in paint_service.lines(bare(), 80, 3))
 
 
@@ -180,6 +181,26 @@ def test_a_frozen_gauge_and_a_second_hand_accept_length_say_so() -> None:
     assert "(held)" in text
     assert "by its log" in text
     assert "graphs 10 %" in text
+
+
+def test_errors_have_columns_where_there_is_room_and_are_told_elsewhere() -> None:
+    view = moment()
+    first, second, *rest = view.snapshot.gpus
+    gpus = (
+        replace(first, ecc_uncorrected=2.0, nvlink_errors=1234.0),
+        replace(second, ecc_uncorrected=0.0, nvlink_errors=0.0),
+        *rest,
+    )
+    view = replace(view, snapshot=replace(view.snapshot, gpus=gpus))
+    head, bad, well, unknown = (line.plain for line in paint_gpus.rows(view, 120, 9)[:4])
+    where = head.index("ecc")
+    assert [row[where:][:10].split(None, 1) for row in (bad, well, unknown)] == [
+        ["2", "1 234"],
+        ["0", "0"],
+        [words.NONE] * 2,
+    ]
+    assert all(text in paint_gpus.rows(view, 80, 9)[1].plain for text in ("ecc 2", "link 1 234"))
+    assert all(text not in paint_gpus.rows(view, 80, 9)[2].plain for text in ("ecc", "link"))
 
 
 def test_a_throttle_is_told_in_words_and_an_xid_on_its_gpu() -> None:

@@ -159,7 +159,9 @@ def test_k4_07(given: Given) -> None:
 def test_k4_09(given: Given, no_nvml: Path) -> None:
     """A field that this nvidia-smi does not know costs that field alone, or its older name is taken."""
     bad = ("clocks_event_reasons.active", "compute_cap")[given.sibling]
-    answer = ", ".join(["0", "GPU-0", "00000000:1B:00.0", "B300", "612.5", *["1"] * (9 - given.sibling)])
+    answer = ", ".join(
+        ["0", "GPU-0", "00000000:1B:00.0", "B300", "612.5", *["1"] * (len(collect_smi.FIELDS) - 6 - given.sibling)]
+    )
     smi(
         no_nvml,
         f'case ",$fields," in *,{bad},*) echo \'Field "{bad}" is not a valid field to query.\'; exit 2;; '

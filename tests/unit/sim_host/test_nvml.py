@@ -14,6 +14,7 @@ from typing import Any
 import pynvml
 import pytest
 
+from ddtune.onhost.collect_nvml import Nvml
 from ddtune.sim import nvml
 
 DRAWN = {
@@ -95,6 +96,43 @@ def test_gpm_gives_what_is_known_and_refuses_the_rest(api: Any, tmp_path: Path) 
     api.nvmlGpmMetricsGet(query)
     assert [metric.nvmlReturn for metric in query.metrics[:3]] == [0, 0, pynvml.NVML_ERROR_NOT_SUPPORTED]
     assert [metric.value for metric in query.metrics[:2]] == [31.5, 20673.0]
+
+
+def read(monkeypatch: pytest.MonkeyPatch, api: Any) -> list[dict[str, Any]]:
+    monkeypatch.setitem(sys.modules, "pynvml", api)
+    return Nvml().sample()
+
+
+def test_the_collector_reads_errors_as_links_of_both_generations_count_them(
+    api: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = {"errors": {"3": {"ecc": 2, "nvlink": 12}}}
+    (tmp_path / "run/sim/withheld.json").write_text(json.dumps(counted))
+    found = read(monkeypatch, api)
+    assert [(one["ecc_uncorrected"], one["nvlink_errors"]) for one in found[2:4]] == [(0, 0), (2, 12)]
+
+    def totals(_handle: Any, fields: list[Any]) -> list[Any]:
+        known = {
+            pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: 7,
+            pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL: 1,
+        }
+        answers = (pynvml.NVML_SUCCESS if one in known else pynvml.NVML_ERROR_NOT_SUPPORTED for one in fields)
+        return [
+            api.Record(
+                nvmlReturn=said, valueType=pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, value=api.Record(uiVal=known.get(one))
+            )
+            for one, said in zip(fields, answers, strict=True)
+        ]
+
+    monkeypatch.setattr(api, "nvmlDeviceGetFieldValues", totals)
+    assert {one["nvlink_errors"] for one in read(monkeypatch, api)} == {8}
+    # A GPU without links, and a library that does not know the calls.
+    monkeypatch.setattr(pynvml, "NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", -1)
+    monkeypatch.setattr(pynvml, "NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", -1)
+    assert {one["nvlink_errors"] for one in read(monkeypatch, api)} == {None}
+    monkeypatch.delattr(api, "nvmlDeviceGetFieldValues")
+    monkeypatch.delattr(api, "nvmlDeviceGetTotalEccErrors")
+    assert {(one["ecc_uncorrected"], one["nvlink_errors"]) for one in read(monkeypatch, api)} == {(None, None)}
 
 
 @pytest.mark.parametrize("age_s", [60.0, None])
