@@ -26,13 +26,14 @@ def look_options(command: Command) -> Command:
 
 
 def look(*, as_ascii: bool, no_mouse: bool, tick_s: float = 1.0) -> Look:
-    """How the screen is to be, with the keys of the configuration; a key for what is not there ends the command."""
+    """How the screen is to be, by these and by the configuration; a key for what is not there ends the command."""
     from ddtune.config.errors import ConfigError
-    from ddtune.config.load import load_keys
+    from ddtune.config.load import load_screen
     from ddtune.tui.keymap import checked
     from ddtune.tui.look import Look
 
     try:
-        return Look(mouse=not no_mouse, ascii=as_ascii, tick_s=tick_s, keys=checked(load_keys()))
+        wanted = load_screen()
+        return Look(not no_mouse, as_ascii, tick_s, checked(wanted.keys), wanted.theme)
     except ConfigError as error:
         report.fail(str(error), report.USAGE, cause="usage", as_json=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddtune.config.errors import ConfigError
-from ddtune.config.model import HostConfig
+from ddtune.config.model import HostConfig, ScreenConfig
 from ddtune.config.paths import config_file
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def load_config(path: Path | None = None) -> dict[str, HostConfig]:
     return {name: host.host(name) for name, host in file.hosts.items()} if file else {}
 
 
-def load_keys(path: Path | None = None) -> dict[str, str]:
-    """Keys of the dashboard by the ids of what they do, as the file binds them. Raises ConfigError as above."""
+def load_screen(path: Path | None = None) -> ScreenConfig:
+    """How the dashboard is shown. Raises ConfigError as above."""
     file = _read(path)
-    return dict(file.keys) if file else {}
+    return ScreenConfig(file.theme, dict(file.keys)) if file else ScreenConfig()
 
 
 def _read(path: Path | None) -> ConfigFile | None:

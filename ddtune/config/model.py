@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -82,3 +83,11 @@ class HostConfig:
     def read_only(self) -> bool:
         """Whether nothing on this host may be changed by ddtune, whoever asks."""
         return self.write is False
+
+
+@dataclass(frozen=True)
+class ScreenConfig:
+    """How the dashboard is shown: its colours by name, and keys by the ids of their bindings."""
+
+    theme: str = "dark"
+    keys: Mapping[str, str] = field(default_factory=dict)

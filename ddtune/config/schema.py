@@ -103,6 +103,7 @@ class ConfigFile(BaseModel):
 
     hosts: dict[str, HostFile] = {}
     keys: dict[str, Annotated[str, Field(min_length=1)]] = {}
+    theme: Literal["dark", "light", "terminal", "terminal-light"] = "dark"
 
     @field_validator("hosts")
     @classmethod

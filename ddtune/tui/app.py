@@ -82,7 +82,7 @@ class DdtuneApp(App[None]):
         """Take our colours, restore the terminal on a signal too, and begin to read."""
         for theme in (themes.DARK, themes.LIGHT):
             self.register_theme(theme)
-        self.theme = themes.DARK.name
+        self.theme = themes.NAMES[self._look.theme]
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             # Not in the main thread there is no handler to be had, as in a test.
@@ -230,6 +230,10 @@ class DdtuneApp(App[None]):
     def action_save_screen(self) -> None:
         """Save the screen as SVG in the working folder, or say why not."""
         self.notify(**screenshot.saved(self))
+
+    def action_save_text(self) -> None:
+        """Save the screen as plain text, where no clipboard can be relied on."""
+        self.notify(**screenshot.saved_text(self))
 
     def _fatal_error(self) -> None:
         """A bug of ours is one sentence on the terminal, and a file."""

@@ -23,6 +23,7 @@ BINDINGS: list[BindingType] = [
     Binding("colon", "command_palette", "Commands", id="palette", show=False),
     Binding("t", "next_theme", "Theme", id="theme", show=False, tooltip="Dark, light, the terminal's own colours"),
     Binding("S", "save_screen", "Screenshot", id="screenshot", show=False, tooltip="Save the screen as SVG"),
+    Binding("T", "save_text", "Text", id="text", show=False, tooltip="Save the screen as plain text, to copy from"),
     Binding("r", "refresh", "Refresh", id="refresh", show=False, tooltip="Paint again; try a lost link at once"),
     Binding("ctrl+q,ctrl+c", "quit", "Quit", id="quit", show=False, priority=True, tooltip="Quit"),
 ]

@@ -45,4 +45,6 @@ LIGHT = Theme(
     dark=False,
     variables={**_LOUD, "muted": "#535e68"},
 )
-CYCLE = (DARK.name, LIGHT.name, "ansi-dark", "ansi-light")
+NAMES = {"dark": DARK.name, "light": LIGHT.name, "terminal": "ansi-dark", "terminal-light": "ansi-light"}
+"""What a configuration calls them, in the order in which a key goes through them."""
+CYCLE = tuple(NAMES.values())

@@ -154,6 +154,12 @@ async def test_ascii_draws_every_sign_in_ascii() -> None:
             assert drawn.isascii(), sorted({sign for sign in drawn if not sign.isascii()})
 
 
+@pytest.mark.parametrize("theme", themes.NAMES)
+async def test_the_configuration_says_which_colours_it_begins_with(theme: str) -> None:
+    async with DdtuneApp(FakeDesk(moment()), Look(theme=theme)).run_test(size=(80, 24)) as pilot:
+        assert pilot.app.theme == themes.NAMES[theme]
+
+
 async def test_keys_are_bound_by_their_ids() -> None:
     desk = FakeDesk(moment(), write=True)
     app = DdtuneApp(desk, Look(keys={"roll-back": "f9"}))

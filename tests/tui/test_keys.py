@@ -275,6 +275,11 @@ async def test_help_history_palette_theme_and_screenshot(tmp_path) -> None:
         await pilot.press("S")
         await pilot.pause()
         assert list(tmp_path.glob("ddtune-b300-*.svg"))
+        await pilot.press("T")
+        await pilot.pause()
+        (saved,) = tmp_path.glob("ddtune-b300-*.txt")
+        assert "J/token" in saved.read_text()
+        assert not {"\x1b", "\r"} & set(saved.read_text())
         await pilot.press("colon")
         await pilot.pause()
         commands = {one.title for one in pilot.app.get_system_commands(pilot.app.screen_stack[0])}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ddtune.config.errors import ConfigError
-from ddtune.config.load import load_config
-from ddtune.config.model import HostConfig, Limits
+from ddtune.config.load import load_config, load_screen
+from ddtune.config.model import HostConfig, Limits, ScreenConfig
 
 
 def write(folder: Path, text: str) -> Path:
@@ -96,3 +96,14 @@ def test_no_file_at_the_usual_place_is_no_hosts(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("DDTUNE_CONFIG", str(tmp_path / "missing.toml"))
     with pytest.raises(ConfigError, match=r"missing\.toml"):
         load_config()
+
+
+def test_how_the_screen_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('theme = "light"\n[keys]\nroll-back = "f9"\n')
+    assert load_screen(file) == ScreenConfig("light", {"roll-back": "f9"})
+    file.write_text("")
+    assert load_screen(file) == ScreenConfig("dark", {})
+    file.write_text('theme = "pink"\n')
+    with pytest.raises(ConfigError, match=r"theme: .*'dark', 'light', 'terminal' or 'terminal-light'"):
+        load_screen(file)
