@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ddtune.cli import report
-from ddtune.cli.errors import ending
+from ddtune.cli.errors import judged
 from ddtune.cli.hosts import reached
+from ddtune.cli.live import read_if_any
 from ddtune.config.model import HostConfig
 
 if TYPE_CHECKING:
@@ -44,13 +43,13 @@ def adopt(
     service's next start goes through ddtune's launcher. A login that is not root needs root once: print the installer,
     read it, run it as root on the host, and adopt again.
     """
-    with reached(host, as_json=as_json) as config, errors(host, as_json=as_json):
+    with reached(host, as_json=as_json) as config, judged(host, as_json=as_json):
         if print_installer:
             _print_installer(config, viewer, as_json=as_json)
             return
         from ddtune.rollout.adopt import adopt as adopt_host
 
-        done = asyncio.run(adopt_host(config, snapshot_once, force=force, upgrade=upgrade))
+        done = asyncio.run(adopt_host(config, read_if_any, force=force, upgrade=upgrade))
         if not as_json:
             _say(done, host, upgrade=upgrade, drill=drill)
         drilled = _drill(config, done, as_json=as_json) if drill == "now" and not upgrade else None
@@ -60,34 +59,6 @@ def adopt(
         from ddtune.rollout.outcome import EXIT_CODES
 
         raise SystemExit(EXIT_CODES[drilled.outcome])
-
-
-@contextmanager
-def errors(host: str, *, as_json: bool) -> Iterator[None]:
-    """As ``ending``, but what a gate refused ends with 9, and a refusing helper's difference is shown."""
-    from ddtune.host.errors import HelperRefused
-    from ddtune.rollout.errors import Refused
-
-    with ending(host, as_json=as_json):
-        try:
-            yield
-        except Refused as error:
-            code = report.REFUSED if error.cause in NOT_JUDGED else report.CHECK_FAILED
-            report.fail(error.message, code, cause=error.cause, as_json=as_json, host=host)
-        except HelperRefused as error:
-            if not as_json:
-                _show_difference(error.detail)
-            detail = dict(error.detail)
-            report.fail(error.message, report.REFUSED, cause=error.cause, as_json=as_json, host=host, detail=detail)
-
-
-NOT_JUDGED = frozenset(("unsupported_unit", "read_only", "not_adopted", "drift", "busy", "unknown"))
-
-
-def _show_difference(detail: dict[str, Any]) -> None:
-    for name, words in (("on_disk", "the unit says"), ("running", "what runs  ")):
-        if detail.get(name):
-            click.echo(f"{words}: {report.clean(str(detail[name]))}", err=True)
 
 
 def _print_installer(config: HostConfig, viewer: str | None, *, as_json: bool) -> None:
@@ -105,21 +76,6 @@ def _print_installer(config: HostConfig, viewer: str | None, *, as_json: bool) -
         report.print_json({"proto": 1, "host": config.name, "simulated": config.simulated, "installer": text})
     else:
         click.echo(text, nl=False)
-
-
-def snapshot_once(config: HostConfig) -> Any:
-    """One reading of the host, or None where it gives none."""
-    from ddtune.cli.live import FIRST_READING_S, RATES_S, is_whole
-    from ddtune.live.hub import Hub
-    from ddtune.live.worker import Worker
-
-    with Worker() as worker:
-        hub = Hub(config, worker)
-        hub.start()
-        try:
-            return hub.wait(is_whole, FIRST_READING_S, RATES_S)
-        finally:
-            hub.stop()
 
 
 def _drill(config: HostConfig, done: Adoption, *, as_json: bool) -> Outcome:
@@ -211,7 +167,7 @@ def unadopt(host: str, as_json: bool) -> None:
     """
     from ddtune.rollout.unadopt import unadopt as unadopt_host
 
-    with reached(host, as_json=as_json) as config, errors(host, as_json=as_json):
+    with reached(host, as_json=as_json) as config, judged(host, as_json=as_json):
         answer = asyncio.run(unadopt_host(config))
     if as_json:
         kept = {name: answer.get(name) for name in ("removed", "stays", "by_hand", "running", "next_start")}

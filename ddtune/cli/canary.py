@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ddtune.cli import report
-from ddtune.cli.adopt import errors
+from ddtune.cli.errors import judged
 from ddtune.cli.hosts import reached
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def canary(host: str, budgets: tuple[int, ...], batch: tuple[int, ...], as_json:
     from ddtune.gate.graph_canary import Sound
     from ddtune.rollout.graph_canary import run_canary
 
-    with reached(host, as_json=as_json) as config, errors(host, as_json=as_json):
+    with reached(host, as_json=as_json) as config, judged(host, as_json=as_json):
         done = asyncio.run(run_canary(config, budgets, batch))
     found = done.report
     if found.refused is not None:

@@ -17,12 +17,12 @@ MARKS = {True: "ok", False: "not ok", None: "note"}
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def doctor(host: str, as_json: bool) -> None:
     """What works on HOST, what does not, what that costs and what mends it. Changes nothing, and needs no root."""
-    from ddtune.cli.adopt import snapshot_once
+    from ddtune.cli.live import read_if_any
     from ddtune.rollout.doctor import examine
     from ddtune.rollout.doctor_look import look
 
     with reached(host, as_json=as_json) as config:
-        seen = asyncio.run(look(config, snapshot_once))
+        seen = asyncio.run(look(config, read_if_any))
     symptoms = examine(seen)
     bad = [one for one in symptoms if one.ok is False]
     if as_json:

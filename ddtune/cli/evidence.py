@@ -23,11 +23,12 @@ def evidence(host: str, op: str, out: Path | None, as_json: bool) -> None:
     Keys and requests are taken out on the host, before anything leaves it; manifest.json says what is not in it.
     `ddtune history HOST` lists the operations.
     """
-    from ddtune.cli.adopt import errors, snapshot_once
+    from ddtune.cli.errors import judged
+    from ddtune.cli.live import read_if_any
     from ddtune.rollout.evidence import evidence as gather
 
-    with reached(host, as_json=as_json) as config, errors(host, as_json=as_json):
-        found = asyncio.run(gather(config, op, snapshot_once(config)))
+    with reached(host, as_json=as_json) as config, judged(host, as_json=as_json):
+        found = asyncio.run(gather(config, op, read_if_any(config)))
     path = out or Path(f"ddtune-{config.name.replace('/', '-')}-{op}.tar.gz")
     try:
         _write(path, found.data)

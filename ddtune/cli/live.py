@@ -12,6 +12,16 @@ RATES_S = 3.0
 
 def read_once(config: HostConfig, *, as_json: bool) -> Snapshot:
     """A snapshot with rates in it where the host gives any; ends the command with 8 when the host cannot be reached."""
+    snapshot = read_if_any(config)
+    if snapshot is None or snapshot.link.state != "up":
+        error = snapshot.link.error if snapshot else None
+        message = error or f"{config.name} gave no reading within {FIRST_READING_S:.0f} s; is python3 there?"
+        report.fail(message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=config.name)
+    return snapshot
+
+
+def read_if_any(config: HostConfig) -> Snapshot | None:
+    """The same, or what there is of it; None where the host gives nothing."""
     from ddtune.live.hub import Hub
     from ddtune.live.worker import Worker
 
@@ -19,14 +29,9 @@ def read_once(config: HostConfig, *, as_json: bool) -> Snapshot:
         hub = Hub(config, worker)
         hub.start()
         try:
-            snapshot = hub.wait(is_whole, FIRST_READING_S, RATES_S)
+            return hub.wait(is_whole, FIRST_READING_S, RATES_S)
         finally:
             hub.stop()
-    if snapshot is None or snapshot.link.state != "up":
-        error = snapshot.link.error if snapshot else None
-        message = error or f"{config.name} gave no reading within {FIRST_READING_S:.0f} s; is python3 there?"
-        report.fail(message, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=config.name)
-    return snapshot
 
 
 def is_whole(snapshot: Snapshot) -> bool:

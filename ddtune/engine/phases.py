@@ -57,31 +57,9 @@ class Start:
         )
         return replace(moved, fired_up_at=line.at) if _FIRED_UP.search(body) and not self.fired_up_at else moved
 
-    def proven(self, at: float) -> Start:
-        """The start after a generation was completed and checked."""
-        return replace(self, phase=Phase.READY, moved_at=at, entered=_with(self.entered, Phase.READY, at))
-
     def stalled_s(self, now: float) -> float:
         """Seconds without a sign of progress."""
         return max(0.0, now - (self.began_at if self.moved_at is None else self.moved_at))
-
-    def durations(self) -> dict[str, float | None]:
-        """Seconds from the begin of each phase to the next one's, by name; None for a phase that was not seen.
-
-        ``ready`` is from the engine's own word to the first checked generation.
-        """
-        marks = [(phase, self.entered.get(phase)) for phase in _ORDER]
-        marks[0] = (Phase.LAUNCH, self.began_at)
-        result: dict[str, float | None] = {}
-        for place, (phase, begin) in enumerate(marks[:-1]):
-            end = next((at for _, at in marks[place + 1 :] if at is not None), None)
-            if phase is Phase.WARMUP and self.fired_up_at is not None:
-                end = self.fired_up_at
-            result[phase.value] = None if begin is None or end is None else end - begin
-        ready = self.entered.get(Phase.READY)
-        word = self.fired_up_at if self.fired_up_at is not None else self.entered.get(Phase.WARMUP)
-        result[Phase.READY.value] = None if ready is None or word is None else ready - word
-        return result
 
 
 def _with(entered: Mapping[Phase, float], phase: Phase, at: float) -> Mapping[Phase, float]:

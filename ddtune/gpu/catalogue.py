@@ -42,11 +42,6 @@ def numbers() -> dict[int, str]:
     return {int(number): str(entry["blames"]) for number, entry in _table()["xid"].items()}
 
 
-def edition() -> str:
-    """Where the table is from, and of when."""
-    return f"{_table()['source']}, {_table()['date']}"
-
-
 def _recovery(name: str, text: str) -> Meaning:
     found = _RECOVERY.search(text)
     word = found[1] if found else ""

@@ -58,25 +58,27 @@ def differs(ddtune: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def tally(incidents: Sequence[Incident]) -> dict[str, dict[str, int]]:
-    """How often faults that an Xid confirms came, by GPU and by profile: ``{"gpu": {"3": 2}, "profile": {"a": 1}}``."""
-    counted: dict[str, dict[str, int]] = {"gpu": {}, "profile": {}}
-    for one in incidents:
-        for kind, name in (("gpu", one.gpu), ("profile", one.profile)):
-            if one.xids and name is not None:
-                counted[kind][str(name)] = counted[kind].get(str(name), 0) + 1
-    return counted
-
-
-def blame(incidents: Sequence[Incident]) -> str | None:
-    """``hardware`` when one GPU alone fails under several profiles, ``profile`` when one profile fails on several GPUs,
-    None while the counts say neither.
+def with_pattern(incidents: Sequence[Incident]) -> tuple[Incident, ...]:
+    """The incidents, of which the newest also says what the faults that an Xid confirms have in common: one GPU alone
+    under several profiles, or one profile on several GPUs.
     """
-    counted = tally(incidents)
-    gpus, profiles = counted["gpu"], counted["profile"]
+    confirmed = [one for one in incidents if one.xids]
+    gpus = sorted({one.gpu for one in confirmed if one.gpu is not None})
+    profiles = list(dict.fromkeys(one.profile for one in confirmed if one.profile is not None))
+    if not confirmed or confirmed[-1] is not incidents[-1]:
+        return tuple(incidents)
     if len(gpus) == 1 and len(profiles) > 1:
-        return "hardware"
-    return "profile" if len(profiles) == 1 and len(gpus) > 1 else None
+        said = f"GPU {gpus[0]} alone has failed under {_and(profiles)}: suspect the GPU"
+    elif len(profiles) == 1 and len(gpus) > 1:
+        said = f"{profiles[0]} has failed on GPUs {_and([str(gpu) for gpu in gpus])}: suspect the profile"
+    else:
+        return tuple(incidents)
+    newest = incidents[-1]
+    return (*incidents[:-1], replace(newest, note=f"{newest.note}; {said}" if newest.note else said))
+
+
+def _and(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _near(event: XidEvent, found: Incident | None) -> bool:

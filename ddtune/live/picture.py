@@ -9,7 +9,7 @@ from ddtune.engine.model import EngineReading
 from ddtune.engine.readlog import FRESH_S
 from ddtune.gpu.alarms import alarms, xid_sentence
 from ddtune.gpu.reading import by_pci
-from ddtune.live.faults import run_began
+from ddtune.live.faults import run_began, with_pattern
 from ddtune.live.health import STALL_SHOWN_S, Facts, judge
 from ddtune.live.snapshot import Ages, ServiceReading, Snapshot, Watch
 from ddtune.live.state import State
@@ -43,7 +43,7 @@ def snapshot(state: State, now: float) -> Snapshot:
         service=_service(state, now),
         ages=Ages(gpu_age, _age(state.engine.at, now), _age(state.unit_at, now)),
         txn=dict(txn) if isinstance(txn, Mapping) else None,
-        incidents=state.incidents,
+        incidents=with_pattern(state.incidents),
         log=state.log,
         notes=(
             *state.notes,

@@ -61,7 +61,6 @@ NVML_GPM_METRICS_GET_VERSION = 1
 NVML_GPM_SUPPORT_VERSION = 1
 
 NAME = "NVIDIA B300 SXM6 AC"
-DRIVER = "580.95.05"
 POWER_LIMIT_MW = 1_100_000
 MEMORY_MIB = 275_040
 BUS_IDS = tuple(f"00000000:{bus:02X}:00.0" for bus in (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF))
@@ -185,10 +184,6 @@ def nvmlShutdown() -> None:
     _ready = False
 
 
-def nvmlSystemGetDriverVersion() -> str:
-    return DRIVER
-
-
 def nvmlDeviceGetCount() -> int:
     if not _ready:
         raise NVMLError(NVML_ERROR_UNINITIALIZED)
@@ -236,11 +231,6 @@ def nvmlDeviceGetEnforcedPowerLimit(handle: Device) -> int:
     """Milliwatts."""
     _device(handle)
     return POWER_LIMIT_MW
-
-
-def nvmlDeviceGetPowerManagementLimit(handle: Device) -> int:
-    """Milliwatts."""
-    return nvmlDeviceGetEnforcedPowerLimit(handle)
 
 
 def nvmlDeviceGetUtilizationRates(handle: Device) -> Record:
@@ -326,10 +316,6 @@ def nvmlGpmSampleAlloc() -> Sample:
 def nvmlGpmSampleGet(device: Device, gpmSample: Sample) -> Sample:
     gpmSample.reading = _reading(_device(device))
     return gpmSample
-
-
-def nvmlGpmSampleFree(gpmSample: Sample) -> None:
-    gpmSample.reading = None
 
 
 def nvmlGpmMetricsGet(metricsGet: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t:

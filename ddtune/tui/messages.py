@@ -17,7 +17,3 @@ class Confirmed(Message):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.plan = plan
-
-
-class Reverted(Message):
-    """The way back was confirmed by hand."""
