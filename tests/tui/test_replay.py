@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from ddtune.config.resolve import resolve_host
 from ddtune.live.hub import Hub
@@ -76,19 +77,26 @@ async def _played(recording: Recording, places: list[float]) -> dict[float, list
             for place in places:
                 await asyncio.wrap_future(desk.seek(place))
                 app.screen.refresh_view()
-                await pilot.pause()
-                found = [picture(app)]
+                found = [await _settled(pilot)]
                 for there, back in (("l", "escape"), ("H", "q")):
                     await pilot.press(there)
                     await app.workers.wait_for_complete()
-                    await pilot.pause()
-                    found.append(picture(app))
+                    found.append(await _settled(pilot))
                     await pilot.press(back)
                     await pilot.pause()
                 assert pictures.setdefault(place, found) == found
     finally:
         desk.stop()
     return pictures
+
+
+async def _settled(pilot: Pilot[None]) -> str:
+    """The picture once painting has come to rest."""
+    before, now = "", picture(pilot.app)
+    while before != now:
+        await pilot.pause(0.1)
+        before, now = now, picture(pilot.app)
+    return now
 
 
 async def test_a_crash_and_its_rollback_replay_identically(recorded: tuple[Path, Snapshot]) -> None:

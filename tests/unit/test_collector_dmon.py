@@ -77,7 +77,7 @@ def reading(smi: Smi, wanted: Callable[[list[dict[str, Any]]], bool]) -> list[di
 
 
 def test_a_query_and_dmon_make_one_reading(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = f"cat <<'END'\n{HEADING}{FIRST}\n{LATER}\nEND\necho \"$@\" > {tmp_path}/asked\nexec sleep 60"
+    rows = f"echo \"$@\" > {tmp_path}/asked\ncat <<'END'\n{HEADING}{FIRST}\n{LATER}\nEND\nexec sleep 60"
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(collect_dmon, "_FRESH_S", 60.0)
     program(rows)

@@ -129,9 +129,13 @@ class Api:
         yield b"data: [DONE]\n\n"
 
     async def _flush_cache(self, _request: Request) -> Response:
-        flushed = self.engine.flush()
-        self.engine.log.rank(
-            "Cache flushed successfully!" if flushed else "Cache not flushed because there are pending requests."
+        engine = self.engine
+        flushed = engine.flush()
+        engine.log.rank(
+            "Cache flushed successfully!"
+            if flushed
+            else "Cache not flushed because there are pending requests. "
+            f"#queue-req: {engine.batch.queued}, #running-req: {engine.batch.running}"
         )
         return Response.of_text(FLUSHED, 200 if flushed else 400)
 

@@ -62,7 +62,8 @@ class DeskScreen(Screen[None]):
 
     def refresh_view(self) -> None:
         """Take the newest moment and paint it, unless the screen is not there yet or no more."""
-        if not self._whole or not self.is_attached:
+        # An app that ends takes its screens apart from below.
+        if not self._whole or not self.is_attached or not self.app.is_running:
             return
         before, self.view = self.view, self.desk.view()
         self.query_one(Top).show(self.view)

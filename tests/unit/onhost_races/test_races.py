@@ -16,4 +16,6 @@ def test_confirm_against_expiry(capsys: pytest.CaptureFixture[str]) -> None:
         print(f"\n{RACES} races: {dict(found)}")
     assert found["split"] == 0
     assert found["committed"] + found["rolled_back"] == RACES
-    assert min(found["committed"], found["rolled_back"]) > RACES / 20, "both must happen for it to be a race"
+    assert min(found["committed"], found["rolled_back"]) > RACES / 20, (
+        f"both must happen for it to be a race: {dict(found)}"
+    )
