@@ -58,6 +58,8 @@ def rows(view: View, width: int, height: int) -> list[Content]:
     if height > len(lines):
         total = words.fit(_sum(snapshot, least), width)
         lines.append(total.stylize("dim") if stale else total)
+    if height > len(lines) + len(snapshot.alarms) and not counts:
+        lines.append(words.fit(_errors_in_all(snapshot.gpus), width))
     for alarm in snapshot.alarms:
         lines += words.folded("alarm", words.safe(alarm.text), width - 1, words.BAD, 8)
     return lines[:height]
@@ -117,6 +119,19 @@ def _counts(gpu: GpuReading) -> list[words.Part]:
         (f"{words.NONE if ecc is None else words.short(ecc):>5}", f"bold {words.BAD}" if ecc else ""),
         (f"{words.NONE if link is None else words.short(link):>6}", words.WARN if link else ""),
     ]
+
+
+def _errors_in_all(gpus: Sequence[GpuReading]) -> Content:
+    """The same of all GPUs together, where the columns have no room; what one does not tell is not known of all."""
+    said: list[words.Part] = [("    errors", words.MUTED)]
+    for name, counts in (
+        ("ecc", [gpu.ecc_uncorrected for gpu in gpus if not gpu.lost]),
+        ("nvlink", [gpu.nvlink_errors for gpu in gpus if not gpu.lost]),
+    ):
+        known = [count for count in counts if count is not None]
+        total = sum(known) if known and len(known) == len(counts) else None
+        said.append((f"   {name} {words.number(total)}", f"bold {words.BAD}" if total else words.MUTED))
+    return words.line(*said)
 
 
 def _note(gpu: GpuReading, least: bool, counts: bool, errors: Mapping[str, int]) -> list[words.Part]:

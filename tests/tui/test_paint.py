@@ -189,7 +189,8 @@ def test_errors_have_columns_where_there_is_room_and_are_told_elsewhere() -> Non
     gpus = (
         replace(first, ecc_uncorrected=2.0, nvlink_errors=1234.0),
         replace(second, ecc_uncorrected=0.0, nvlink_errors=0.0),
-        *rest,
+        replace(rest[0], ecc_uncorrected=None, nvlink_errors=None),
+        *rest[1:],
     )
     view = replace(view, snapshot=replace(view.snapshot, gpus=gpus))
     head, bad, well, unknown = (line.plain for line in paint_gpus.rows(view, 120, 9)[:4])
@@ -201,6 +202,9 @@ def test_errors_have_columns_where_there_is_room_and_are_told_elsewhere() -> Non
     ]
     assert all(text in paint_gpus.rows(view, 80, 9)[1].plain for text in ("ecc 2", "link 1 234"))
     assert all(text not in paint_gpus.rows(view, 80, 9)[2].plain for text in ("ecc", "link"))
+    assert paint_gpus.rows(view, 92, 12)[10].plain.split() == ["errors", "ecc", words.NONE, "nvlink", words.NONE]
+    known = replace(view, snapshot=replace(view.snapshot, gpus=(first, gpus[0], gpus[1])))
+    assert paint_gpus.rows(known, 92, 12)[5].plain.split() == ["errors", "ecc", "2", "nvlink", "1", "234"]
 
 
 def test_a_throttle_is_told_in_words_and_an_xid_on_its_gpu() -> None:
