@@ -190,7 +190,7 @@ def test_k9_09_somebodys_edit_in_mid_trial_is_theirs(own_site: Site) -> None:
 
 def test_k9_12_what_runs_is_said_waited_for_cut_and_counted(tmp_path: Path) -> None:
     """Slow enough that fourteen answers are on their way when they are counted, and while the service is drained."""
-    with adopted(tmp_path, DDTUNE_SIM_SPEED="10") as site, Users(site.guest.api_port, 14, 60_000).asking() as users:
+    with adopted(tmp_path, DDTUNE_SIM_SPEED="10") as site, Users(site.guest.api_port, 14, 120_000).asking() as users:
         wait_until("they run", lambda: site.status()["service"]["running"] == 14, 60)
         plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json").json
         assert (plan["running"], plan["queued"]) == (14, 0)
