@@ -38,7 +38,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
 
 @pytest.fixture(autouse=True)
 def _sound(two: Two) -> None:
-    assert two.site.sound()
+    wait_until("the host is sound", two.site.sound, 60)
     two.site.begin()
 
 
@@ -84,7 +84,7 @@ def test_a_machine_that_dies_loses_its_lease_and_then_the_other_is_free(two: Two
     try:
         refused = two.bob.run("restart", HOST, "--yes", "--json")
         assert (refused.code, refused.json["cause"]) == (7, "busy"), refused
-        assert f"ada@{two.ada.guest.name}" in refused.json["message"]
+        assert f"ada on {two.ada.guest.name}" in refused.json["message"]
         seen = two.bob.status()["txn"]
         assert (seen["op"], seen["owner"]["who"]) == (op, "ada")
         site.back(op, "lease_lost")
