@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +40,37 @@ def test_a_late_hang_goes_back_and_is_told_once(committed: Site) -> None:
         wait_until("the end is told", lambda: "committed" in watch.said, 30)
         assert site.status()["watch"]["alive"]
     assert not site.guest.file(f"{STATE}/watch.json").exists(), "one that was ended on purpose is not missed"
+
+
+HOGS, ENDS = 4, 5
+
+
+@contextlib.contextmanager
+def _hogs(count: int) -> Iterator[None]:
+    """Processes that leave nobody else a whole core."""
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def _asks(site: Site) -> bool:
+    return any(words[:1] == ["helper"] for words in site.programs().values())
+
+
+def test_an_asked_end_is_heard_of_however_busy_the_machine_is(site: Site) -> None:
+    """Asked at any moment: between two signs of life, in one, and in a canary."""
+    with _hogs(HOGS):
+        for turn in range(ENDS):
+            with watching(site) as watch:
+                if turn % 2:
+                    wait_until("a helper of its runs", lambda: _asks(site), 60, 0.01)
+            assert watch.process.returncode == 0, watch.said
+            assert not site.guest.file(f"{STATE}/watch.json").exists(), (turn, watch.said)
+        assert site.status()["watch"] is None
 
 
 def test_only_tell_changes_nothing(committed: Site) -> None:

@@ -39,7 +39,7 @@ class Watch:
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(130)
         self._out.close()
 
 
@@ -48,7 +48,7 @@ def watching(site: Site, *options: str) -> Iterator[Watch]:
     watch = Watch(site, *options)
     try:
         watch.until("watching")
-        wait_until("it is seen on the host", lambda: site.guest.file(f"{STATE}/watch.json").exists(), 30)
+        wait_until("it is seen on the host", lambda: site.guest.file(f"{STATE}/watch.json").exists(), 90)
         yield watch
     finally:
         watch.close()
