@@ -16,8 +16,9 @@ from tests.unit.receivers import PASSWORD, TOKEN, Mailbox, Webhook, listening
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 FAULT = (
-    "CUDA error: an illegal memory access was encountered; ServerArgs(api_key='sk-planted-4711') "
-    "Authorization: Bearer sk-planted-4712 Receive: obj=GenerateReqInput(text='what a user asked')\x1b]52;c;eA==\x07"
+    "torch.AcceleratorError: CUDA error: an illegal memory access was encountered; ServerArgs(api_key='sk-planted-4711')"
+    " Authorization: Bearer sk-planted-4712 \x1b]52;c;eA==\x07\n"
+    "RuntimeError: after Receive: obj=GenerateReqInput(text='what a user asked')\n"
 )
 
 
@@ -65,7 +66,7 @@ def _abort(site: Site) -> None:
 
 def _fault_in_the_log(site: Site) -> None:
     op = site.trial()
-    site.guest.ssh(["sh", "-c", f"echo $$ >{CGROUP}; exec systemd-cat -t engine"], FAULT.encode() + b"\n")
+    site.guest.ssh(["sh", "-c", f"echo $$ >{CGROUP}; exec systemd-cat -t engine"], FAULT.encode())
     site.back(op, "illegal_memory_access")
 
 
