@@ -16,7 +16,7 @@ from tests.unit.receivers import PASSWORD, TOKEN, Mailbox, Webhook, listening
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 FAULT = (
-    "torch.AcceleratorError: CUDA error: an illegal memory access was encountered; ServerArgs(api_key='sk-planted-4711')"
+    "torch.AcceleratorError: CUDA error: an illegal memory access was encountered; Args(api_key='sk-planted-4711')"
     " Authorization: Bearer sk-planted-4712 \x1b]52;c;eA==\x07\n"
     "RuntimeError: after Receive: obj=GenerateReqInput(text='what a user asked')\n"
 )
