@@ -110,7 +110,11 @@ def test_ddtune_looks_through_it_and_refuses_every_change(site: Site, eve: Opera
 # What is done as root, what undoes it, and what is said of it.
 WEAK = (
     (f"chmod 646 {PYZ}", f"chmod 644 {PYZ}", f"{PYZ} can be written by others"),
-    (f"chown ops {PYZ}", f"chown root {PYZ}", f"{PYZ} belongs to user 1500"),
+    (
+        f"chown ops {LIB}/1/install.json",
+        f"chown root {LIB}/1/install.json",
+        f"{LIB}/1/install.json belongs to user 1500",
+    ),
     (f"chmod 777 {LIB}", f"chmod 755 {LIB}", f"{LIB} can be written by others"),
     (f"chown ops {LIB}/1", f"chown root {LIB}/1", f"{LIB}/1 belongs to user 1500"),
     (f"chown ops {VIEWER}", f"chown root {VIEWER}", f"{VIEWER} belongs to user 1500"),
