@@ -69,7 +69,9 @@ def _fault_in_the_log(site: Site) -> None:
     # The journal asks of whom a line is while its writer lives.
     words = f"echo $$ >{CGROUP}; (cat; sleep 3) | systemd-cat -t engine"
     site.guest.ssh(["sh", "-c", words], FAULT.encode(), check=False)
-    site.back(op, "illegal_memory_access")
+    txn = site.settled(op, 90)
+    assert (txn["state"], txn["cause"]) == ("ROLLED_BACK", "illegal_memory_access"), txn["evidence"]
+    wait_until("stable serves", lambda: site.runs(STABLE), 60)
 
 
 def _port_of_somebody_else(site: Site) -> None:
