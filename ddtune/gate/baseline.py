@@ -58,6 +58,11 @@ class Baseline:
     seconds: float = 0.0
     tokens: int = 0
 
+    @property
+    def errs(self) -> bool:
+        """Whether a sound model of this kind has inexact copies: it copied only what it was shown twice."""
+        return self.copy_style == "plain"
+
 
 async def measure(
     send: Send,

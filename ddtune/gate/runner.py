@@ -169,7 +169,7 @@ def _soaked(run: Stage, plan: GatePlan, idle_s: float, asked: Sequence[tuple[Pro
         return replace(found, name="soak")
     copies = [(probe.expect, answer) for probe, answer in came if probe.family == "copy"]
     if copies:
-        copied = verbatim.judge(copies, run.together, "soak")
+        copied = verbatim.judge(copies, run.together, "soak", errs=run.stable.errs)
         if copied.verdict is not Verdict.PASS:
             return copied
     rate = accept.judge([answer for _, answer in came], plan.expect_accept)

@@ -209,7 +209,7 @@ class Stage:
     ) -> None:
         pairs = list(zip(probes, answers, strict=True))
         copied = [(probe.expect, answer) for probe, answer in pairs if probe.family == "copy"]
-        result = verbatim.judge(copied, stable, name)
+        result = verbatim.judge(copied, stable, name, errs=self.stable.errs)
         if result.verdict is Verdict.PASS:
             found = detectors.judge(pairs, self.stable.quirks)
             result = result if found.verdict is Verdict.PASS else replace(found, name=name)

@@ -26,18 +26,18 @@ GATE = """
 concurrency = [4]
 soak_s = 2
 soak_requests = 8
-coding = 1
+coding = 0
 max_tokens = 24
-singles = 4
+singles = 2
 crowd = 8
-tokens = 24
+tokens = 16
 copy_words = 24
 long_copy_words = 40
 mixed = 6
-wide = 8
+wide = 0
 sampled = 2
 long_prompt_words = 150
-long_tokens = 48
+long_tokens = 32
 """
 ABOUT = """# The gate on a real engine
 

@@ -164,6 +164,16 @@ def test_a_model_whose_copies_differ_is_held_to_its_own_noise() -> None:
     assert verbatim.judge(copied(*([TEXT] * 15 + ["no"])), together).verdict is Verdict.FAIL
 
 
+def test_a_model_that_copies_only_what_is_shown_twice_may_go_astray_once() -> None:
+    """As seen on a CPU: three of four exact, the fourth with two thirds of its words, and 143 of 144 exact before."""
+    sound, stray = (1.0,) * 4, " ".join(TEXT.split()[: len(TEXT.split()) // 2])
+    for texts in ([TEXT, TEXT, TEXT, stray], [TEXT] * 14 + ["no"]):
+        assert verbatim.judge(copied(*texts), sound).verdict is Verdict.FAIL
+        assert verbatim.judge(copied(*texts), sound, errs=True).verdict is Verdict.PASS
+    for texts in ([TEXT, TEXT, "no", "no"], [stray] * 4, [TEXT.replace(" ", " a ")] * 4, ["no", "no"]):
+        assert verbatim.judge(copied(*texts), sound, errs=True).verdict is Verdict.FAIL
+
+
 def test_a_missing_copy_is_inconclusive_unless_the_other_is_wrong() -> None:
     lost = (TEXT, Answer("c", error="no answer"))
     assert verbatim.judge([*copied(TEXT), lost], (1.0,)).verdict is Verdict.INCONCLUSIVE
