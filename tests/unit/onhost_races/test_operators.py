@@ -64,7 +64,7 @@ def _operator(root: str, stable: str, who: str, barrier: Barrier, out: str) -> N
     Path(out).write_text(json.dumps(said))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_two_operators_again_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench = Bench(tmp_path / "root")
     fork = multiprocessing.get_context("fork")
@@ -77,7 +77,7 @@ def test_two_operators_again_and_again(tmp_path: Path, capsys: pytest.CaptureFix
     for one in both:
         one.start()
     for one in both:
-        one.join(280)
+        one.join(880)
         assert one.exitcode == 0
     ada, bob = (json.loads(Path(out).read_text()) for out in outs)
     for turn, (one, other) in enumerate(zip(ada, bob, strict=True)):
