@@ -14,7 +14,7 @@ from tests.faults.test_residue import CGROUP, squat
 from tests.faults.watching import watching
 from tests.unit.receivers import PASSWORD, TOKEN, Mailbox, Webhook, listening
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 FAULT = (
     "torch.AcceleratorError: CUDA error: an illegal memory access was encountered; Args(api_key='sk-planted-4711')"
     " Authorization: Bearer sk-planted-4712 \x1b]52;c;eA==\x07\n"

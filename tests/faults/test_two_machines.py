@@ -17,7 +17,7 @@ from tests.faults import broken
 from tests.faults.machine import Machine
 from tests.faults.site import LIMITS, STABLE, Site, adopted, reached
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 
 @dataclass

@@ -16,7 +16,7 @@ from tests.e2e.onhost import STATE
 from tests.faults.site import STABLE, UNIT, Site, adopted
 from tests.faults.watching import watching
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.faults.site import ENGINE, LIMITS, STABLE, UNIT, Site, adopted
 from tests.faults.users import ask
 from tests.unit.receivers import Webhook, listening
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 LATE_AFTER = 600
 BACK = "ddtune goes back to the release before it"
 
