@@ -41,6 +41,7 @@ MOST_WINDOWS = 32 * LEAST_WINDOWS
 MOST_LAG = 0.1
 ALPHA = 0.0001
 EPISODE, STEP = 120, 20
+LEAST_SINCE = 3
 EFFECT = 1.0
 # Forty windows that seem to hang together by 0.1 may do so by 0.2, and their mean then varies half as much again.
 HANG = 1.5
@@ -153,8 +154,9 @@ class Stream:
 
     @property
     def drifted(self) -> Drift | None:
-        """The shortest test that says so."""
-        return next((test for test in reversed(self.tests) if test.drifted), None)
+        """The shortest test that says so now, of windows of which one alone may be odd."""
+        sure = (test for test in reversed(self.tests) if test.likelihood >= 1 / test.alpha)
+        return next((test for test in sure if test.since.count >= LEAST_SINCE), None)
 
 
 def _running(tests: tuple[T, ...], count: int, fresh: T, age: Callable[[T], int]) -> tuple[T, ...]:

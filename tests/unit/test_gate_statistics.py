@@ -127,6 +127,13 @@ def test_a_value_that_never_differs_is_usual_and_a_step_of_it_a_drift() -> None:
     assert stream.drifted
 
 
+def test_one_odd_window_is_no_drift() -> None:
+    stream = Stream()
+    for at in range(LEAST_WINDOWS + EPISODE):
+        stream = stream.add(1.5 if at == LEAST_WINDOWS + 7 else 4.48)
+        assert stream.drifted is None
+
+
 def test_what_hangs_together_is_tested_over_wider_windows_or_not_at_all() -> None:
     rising = Stream()
     for at in range(40 * LEAST_WINDOWS):
