@@ -67,9 +67,15 @@ class Guard:
                 break
             self.step(txn)
         if txn is not None:
+            self.close(txn)
             self.open_up(txn)
         if txn is not None and clock.boottime() >= txn.lease_until:
             envelope_entry.record(self.hand.paths, txn)
+
+    def close(self, txn: Txn) -> None:
+        """A guard before this one may have died between the decision and the line of history that tells it."""
+        with suppress(TxnError, store.LockTimeoutError, store.DiskFull, OSError):
+            self.hand.apply(lambda at: Tick(at, txn.op))
 
     def open_up(self, txn: Txn) -> None:
         """Nothing stays held behind the end of a transaction; where nft fails, its own time limit is left."""

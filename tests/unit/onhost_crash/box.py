@@ -254,6 +254,8 @@ class Box:
                 self.ask("abort", op=None)
             self.guard()
             self.settle_systemd()
+        # A guard that was killed is started again by systemd, also after the decision.
+        self.guard()
         txn = self.txn()
         assert not txn or txn["settled"], f"never settles: {txn['state']} {txn['restore']}"
         self.check()

@@ -52,6 +52,16 @@ def _late(box: Box, cut: int | None) -> object:
     return None
 
 
+def _serves(what: str) -> Step:
+    return lambda box, cut: box.unit.update(serves=what)
+
+
+def _started_by_hand(box: Box, cut: int | None) -> object:
+    assert box.ends(box.ops[-1]) == ["rollback_failed"]
+    box.unit.update(active="activating", asked=True, todo=["start"])
+    return None
+
+
 ON_TRIAL: list[Step] = [lambda box, cut: box.arm(cut), _verb("swap"), _verb("stop"), _systemd, _verb("start"), _systemd]
 JUDGED = [*ON_TRIAL, _guard, _verb("ready"), _verb("soak")]
 BACK = [_guard, _systemd, _systemd, _guard, _systemd, _guard, _guard]
@@ -59,6 +69,19 @@ SCENARIOS: dict[str, list[Step]] = {
     "commit": [_put, *JUDGED, _confirm, _guard],
     "failed gate": [*JUDGED, _verb("fail", cause="garbage_output"), *BACK],
     "lease lost": [*ON_TRIAL, _late, *BACK],
+    "stable serves nonsense too": [
+        *JUDGED,
+        _verb("fail", cause="garbage_output"),
+        _serves("wrong"),
+        *BACK,
+        _late,
+        *BACK,
+        _late,
+        *BACK,
+        _serves("yes"),
+        _started_by_hand,
+        _systemd,
+    ],
     "abort while armed": [lambda box, cut: box.arm(cut), _verb("abort"), _guard],
     "crash loop": [*ON_TRIAL, _crash, _systemd, _systemd, _crash, _systemd, _systemd, _guard, _guard, _guard],
     "late crash": [*JUDGED, _confirm, _guard, _crash, _systemd, _systemd, _crash, _systemd, _systemd],
