@@ -90,9 +90,9 @@ def test_what_of_the_journal_is_sent(source: str, text: str, kept: bool) -> None
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ("0, G, P, N, 1.5, 2, 3, 4, 5, 6, 7, 0x4, 9.0, Disabled, None", (1.5, 4, False)),
-        ("1, G, P, N, [N/A], 2, 3, 4, 5, 6, 7, [Not Supported], 9.0, [N/A], [N/A]", (None, None, False)),
-        ("2, G, P, N, ERR!, ERR!, ERR!, ERR!, 5, 6, 7, ERR!, 9.0, ERR!, Reset", (None, None, True)),
+        ("0, G, P, N, 1.5, 2, 3, 4, 5, 6, 7, 0x4, 9.0, Disabled, None, 0", (1.5, 4, False)),
+        ("1, G, P, N, [N/A], 2, 3, 4, 5, 6, 7, [Not Supported], 9.0, [N/A], [N/A], [N/A]", (None, None, False)),
+        ("2, G, P, N, ERR!, ERR!, ERR!, ERR!, 5, 6, 7, ERR!, 9.0, ERR!, Reset, ERR!", (None, None, True)),
     ],
 )
 def test_a_row_of_nvidia_smi(row: str, expected: tuple[object, ...]) -> None:

@@ -211,7 +211,7 @@ def test_without_a_driver_the_rest_lives(tmp_path: Path, monkeypatch: pytest.Mon
 def test_nvidia_smi_stands_in_for_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     row = "GPU-x, 00000000:1B:00.0, NVIDIA B300, [N/A], 1100.00, 97, 100, 200, 40, 1900, 0x0000000000000004, 10.3"
-    row += ", [N/A], None"
+    row += ", [N/A], None, 0"
     smi = tmp_path / "nvidia-smi"
     rows = f"echo '0, {row}'; echo '1, {row}'; sleep 0.3"
     smi.write_text(f"#!/bin/sh\n[ $1 != dmon ] || exit 1\nwhile :; do {rows}; done\n")
