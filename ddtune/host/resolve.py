@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ddtune.host.errors import Unreachable
+from ddtune.host.processes import end
 from ddtune.host.target import Route, Target
 
 # What asyncssh does as OpenSSH would, each tried in tests, and what changes neither who is trusted nor how the way
@@ -67,7 +68,10 @@ async def _ssh_g(target: Target, ssh: str, *arguments: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await process.communicate()
+    try:
+        out, err = await process.communicate()
+    finally:
+        await end(process)
     if process.returncode:
         said = err.decode(errors="replace").strip().splitlines()
         raise Unreachable(

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from ddtune.host.connection import STDERR_KEPT, Connection, Result, Stream, last_line
 from ddtune.host.errors import Unreachable
+from ddtune.host.processes import end
 from ddtune.host.target import Route
 
 _CHUNK = 65536
@@ -95,12 +96,17 @@ async def open_system(route: Route, hops: Sequence[Route] = ()) -> AsyncIterator
                 "--",
                 route.alias,
             ]
-            yield SystemConnection(route, through, master, heard)
+            connection = SystemConnection(route, through, master, heard)
+            try:
+                yield connection
+            finally:
+                await connection.close()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 master.terminate()
             await master.wait()
             await heard.close()
+            await end(master)
 
 
 class _Heard:
@@ -198,7 +204,7 @@ class SystemStream(Stream):
             self._process.stdin.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), wait_s)
-        await _end(self._process)
+        await self._connection.ended(self._process)
         self._errors.cancel()
 
     async def _read(self) -> bytes:
@@ -224,6 +230,7 @@ class SystemConnection(Connection):
         self._heard = heard
         self._echo: Stream | None = None
         self._echoing = asyncio.Lock()
+        self._running: set[Process] = set()
 
     @property
     def host_key(self) -> str:
@@ -246,7 +253,7 @@ class SystemConnection(Connection):
         except TimeoutError:
             raise self._overdue(argv, timeout) from None
         finally:
-            await _end(process)
+            await self.ended(process)
         await self.check(rc)
         return Result(rc, out, _own_words(err), cut)
 
@@ -284,21 +291,26 @@ class SystemConnection(Connection):
     async def _start(self, argv: Sequence[str]) -> Process:
         if self._master.returncode is not None:
             raise Unreachable("lost", f"the link to {self.label} is lost.")
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *self._through, shlex.join(argv), stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
+        self._running.add(process)
+        return process
+
+    async def ended(self, process: Process) -> None:
+        """Ends one command's ``ssh``."""
+        self._running.discard(process)
+        await end(process)
+
+    async def close(self) -> None:
+        """Ends the commands that still run."""
+        for process in list(self._running):
+            await self.ended(process)
 
 
 def _own_words(err: bytes) -> bytes:
     """Standard error without what ssh itself tells of its doing."""
     return b"".join(line for line in err.splitlines(keepends=True) if not line.startswith(b"debug1: "))
-
-
-async def _end(process: Process) -> None:
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 async def _feed(process: Process, stdin: bytes) -> None:
