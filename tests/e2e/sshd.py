@@ -86,7 +86,8 @@ class Sshd:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         self._process.kill()
         for child in children:
-            for one in [*Path(f"/proc/{child}/task/{child}/children").read_text().split(), child]:
+            # The server first: it would tell of the end of its command.
+            for one in [child, *Path(f"/proc/{child}/task/{child}/children").read_text().split()]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(one), 9)
 
