@@ -10,13 +10,16 @@ import multiprocessing
 import os
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ddtune.onhost import clock, ledger, releases
+from ddtune.onhost import arming, clock, ledger, releases
 from ddtune.onhost import txn as t
+from ddtune.onhost.context import RefusalError
 from ddtune.onhost.paths import Paths, UnitPaths
+from ddtune.onhost.unit import SystemctlError, guard_unit
 from tests.unit.onhost_guard.fake import Bench
 
 RACES = 1000 if os.environ.get("DDTUNE_TEST_LONG") else 100
@@ -120,3 +123,24 @@ def test_fields_of_a_newer_version_do_not_get_in_the_way(tmp_path: Path) -> None
     with pytest.raises(t.TxnError):
         ledger.load(bench.paths)
     assert os.path.exists(bench.paths.txn), "what cannot be read is not thrown away"
+
+
+def test_a_guard_that_the_other_ones_call_has_brought_is_the_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = Paths(str(tmp_path)).unit("engine.service")
+    asked: list[float] = []
+
+    def too_late(unit: str, op: str) -> None:
+        raise SystemctlError(f"Unit {guard_unit(op)}.service of {unit} was already loaded")
+
+    def seen(_: UnitPaths, op: str, limit_s: float) -> bool:
+        asked.append(limit_s)
+        return op == "0000-ada"
+
+    monkeypatch.setattr(arming, "wait_for_guard", seen)
+    host: Any = SimpleNamespace(systemctl=SimpleNamespace(run_guard=too_late))
+    assert arming.start_guard(host, paths, "0000-ada")["unit"] == guard_unit("0000-ada")
+    with pytest.raises(RefusalError, match="already loaded"):
+        arming.start_guard(host, paths, "0000-bob")
+    assert max(asked) <= 5, "whoever asks waits for an answer"
