@@ -34,6 +34,6 @@ def look(*, as_ascii: bool, no_mouse: bool, tick_s: float = 1.0) -> Look:
 
     try:
         wanted = load_screen()
-        return Look(not no_mouse, as_ascii, tick_s, checked(wanted.keys), wanted.theme)
+        return Look(mouse=not no_mouse, ascii=as_ascii, tick_s=tick_s, keys=checked(wanted.keys), theme=wanted.theme)
     except ConfigError as error:
         report.fail(str(error), report.USAGE, cause="usage", as_json=False)

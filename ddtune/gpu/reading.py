@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ddtune.gpu.model import GpuReading
@@ -71,10 +71,15 @@ def arch(gpu: GpuReading) -> str | None:
 
 
 def node_power_w(gpus: Iterable[GpuReading]) -> float | None:
-    """What all GPUs draw together; None when one that is there says nothing, since a part would pass for the whole."""
-    watts = [gpu.power_w for gpu in gpus if not gpu.lost]
-    known = [power for power in watts if power is not None]
-    return math.fsum(known) if known and len(known) == len(watts) else None
+    """What all GPUs draw together, as ``in_all`` has it."""
+    return in_all(gpus, lambda gpu: gpu.power_w)
+
+
+def in_all(gpus: Iterable[GpuReading], of: Callable[[GpuReading], float | None]) -> float | None:
+    """The sum over all GPUs; None when one that is there says nothing, since a part would pass for the whole."""
+    said = [of(gpu) for gpu in gpus if not gpu.lost]
+    known = [one for one in said if one is not None]
+    return math.fsum(known) if known and len(known) == len(said) else None
 
 
 def joules_per_token(power_w: float | None, tokens_per_s: float | None) -> float | None:

@@ -51,8 +51,13 @@ class Frames:
 
     def _due(self) -> None:
         self._waiting = False
-        self._paint()
+        self._paint_on()
 
     def _tick(self) -> None:
         if time.monotonic() - self._painted >= REDRAW_S:
+            self._paint_on()
+
+    def _paint_on(self) -> None:
+        # An app that ends takes its screens apart.
+        if self._app.is_running:
             self._paint()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 
 from ddtune.gpu.model import GpuReading
-from ddtune.gpu.reading import joules_per_token, node_power_w, pci_key
+from ddtune.gpu.reading import in_all, joules_per_token, node_power_w, pci_key
 from ddtune.gpu.xid import XidEvent
 from ddtune.live.snapshot import Snapshot
 from ddtune.tui import words
@@ -122,14 +122,12 @@ def _counts(gpu: GpuReading) -> list[words.Part]:
 
 
 def _errors_in_all(gpus: Sequence[GpuReading]) -> Content:
-    """The same of all GPUs together, where the columns have no room; what one does not tell is not known of all."""
+    """The same of all GPUs together, where the columns have no room."""
     said: list[words.Part] = [("    errors", words.MUTED)]
-    for name, counts in (
-        ("ecc", [gpu.ecc_uncorrected for gpu in gpus if not gpu.lost]),
-        ("nvlink", [gpu.nvlink_errors for gpu in gpus if not gpu.lost]),
+    for name, total in (
+        ("ecc", in_all(gpus, lambda gpu: gpu.ecc_uncorrected)),
+        ("nvlink", in_all(gpus, lambda gpu: gpu.nvlink_errors)),
     ):
-        known = [count for count in counts if count is not None]
-        total = sum(known) if known and len(known) == len(counts) else None
         said.append((f"   {name} {words.number(total)}", f"bold {words.BAD}" if total else words.MUTED))
     return words.line(*said)
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,24 @@ class Answer:
         return json.loads(self.out)
 
 
+def piped(argv: Sequence[str], **where: Any) -> subprocess.Popen[str]:
+    """Starts a command whose output ``ended`` reads; ``where`` is the Popen's folder and environment."""
+    return subprocess.Popen(
+        argv, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **where
+    )
+
+
+def ended(process: subprocess.Popen[str], timeout: float) -> Answer:
+    """How a command ended; one that takes over ``timeout`` seconds is killed, and what it had said fails the test."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"{process.args} took over {timeout} s:\n{out}\n{err}") from None
+    return Answer(process.returncode, out, err)
+
+
 class Operator:
     """Runs ``ddtune`` with a configuration, a home and a working folder of its own."""
 
@@ -85,23 +103,8 @@ class Operator:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Starts ``ddtune ARGS`` and does not wait for it."""
-        return subprocess.Popen(
-            self.argv(*args),
-            env=self.env,
-            cwd=self.folder,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        return piped(self.argv(*args), env=self.env, cwd=self.folder)
 
     def run(self, *args: str, timeout: float = 90) -> Answer:
         """Runs ``ddtune ARGS`` to its end."""
-        process = self.start(*args)
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            raise AssertionError(f"ddtune {' '.join(args)} took over {timeout} s:\n{out}\n{err}") from None
-        return Answer(process.returncode, out, err)
+        return ended(self.start(*args), timeout)

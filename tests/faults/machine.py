@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.guest import Guest
-from tests.e2e.operator import HOST, Answer, config_text
+from tests.e2e.operator import HOST, Answer, config_text, ended, piped
 
 
 class Machine:
@@ -59,19 +59,11 @@ class Machine:
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Starts ``ddtune ARGS`` here and does not wait for it."""
         words = self._as_user([sys.executable, "-m", "ddtune.cli.main", *args])
-        return subprocess.Popen(
-            [*self.guest.ssh_argv(), "root@127.0.0.1", shlex.join(words)],
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        return piped([*self.guest.ssh_argv(), "root@127.0.0.1", shlex.join(words)])
 
     def run(self, *args: str, timeout: float = 240) -> Answer:
         """Runs ``ddtune ARGS`` here to its end."""
-        process = self.start(*args)
-        out, err = process.communicate(timeout=timeout)
-        return Answer(process.returncode, out, err)
+        return ended(self.start(*args), timeout)
 
     def status(self) -> Any:
         """What ``ddtune status --json`` says to this user."""

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from tests.e2e.guest import CHECKOUT, booted, wait_until
-from tests.e2e.operator import HOST, Answer
+from tests.e2e.operator import HOST, ended
 from tests.faults import broken
 from tests.faults.machine import Machine
 from tests.faults.site import LIMITS, STABLE, Site, adopted, reached
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
+ENDS_S = 200
 
 
 @dataclass
@@ -42,11 +43,6 @@ def _sound(two: Two) -> None:
     two.site.begin()
 
 
-def _ended(process: subprocess.Popen[str], limit_s: float = 200) -> Answer:
-    out, err = process.communicate(timeout=limit_s)
-    return Answer(process.returncode, out, err)
-
-
 def _restart(machine: Machine) -> subprocess.Popen[str]:
     return machine.start("restart", HOST, "--yes", "--json")
 
@@ -64,7 +60,7 @@ def _armed(two: Two, machine: Machine, state: str, **facts: bool) -> dict[str, A
 
 
 def test_both_at_once_one_wins_and_the_other_is_told_by_whom(two: Two) -> None:
-    answers = [_ended(process) for process in [_restart(two.ada), _restart(two.bob)]]
+    answers = [ended(process, ENDS_S) for process in [_restart(two.ada), _restart(two.bob)]]
     assert sorted(answer.code for answer in answers) == [0, 7], answers
     (lost,) = [answer.json for answer in answers if answer.code == 7]
     assert (lost["outcome"], lost["cause"]) == ("refused", "busy")
@@ -94,7 +90,7 @@ def test_a_machine_that_dies_loses_its_lease_and_then_the_other_is_free(two: Two
     finally:
         frozen.write_text("0")
     # Awake again, it is told that the host has decided, and changes nothing any more.
-    late = _ended(process)
+    late = ended(process, ENDS_S)
     assert (late.code, late.json["cause"]) == (3, "lease_lost"), late
     assert site.invocation() == invocation
     assert site.txn()["owner"]["who"] == "bob"
@@ -109,7 +105,7 @@ def test_taking_over_is_an_act_of_its_own(two: Two) -> None:
     op = _armed(two, two.ada, "TRIAL", ready=True)["op"]
     taken = two.bob.run("abort", HOST, "--json")
     assert taken.code == 0, taken
-    late = _ended(process)
+    late = ended(process, ENDS_S)
     assert (late.code, late.json["cause"]) == (3, "aborted"), late
     site.back(op, "aborted")
     done = two.bob.run("restart", HOST, "--yes", "--json")

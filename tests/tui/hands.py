@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from ddtune.config.model import HostConfig
 from ddtune.tui.app import DdtuneApp
 from ddtune.tui.desk import Desk
+from ddtune.tui.screenshot import text
 
 
 @asynccontextmanager
@@ -27,8 +28,7 @@ async def opened(config: HostConfig, *, write: bool, size: tuple[int, int] = (80
 
 def shown(pilot: Pilot[None]) -> str:
     """All that stands on the screen, as text."""
-    lines = pilot.app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+    return text(pilot.app)
 
 
 def alive(pilot: Pilot[None]) -> set[str]:
