@@ -161,6 +161,10 @@ async def _style(ask: Callable[..., Any], nonce: str, sizes: GateSizes) -> tuple
     """The way of asking for a copy that this model follows best, and the copies."""
     copies = prompts.quick_copies(nonce, "chat", sizes)
     copied = await ask(copies, 1)
+    if _copying(copies, copied) == 1:
+        # A model that errs now and then makes two exact copies, too.
+        more = prompts.style_copies(nonce, sizes)
+        copies, copied = (*copies, *more), [*copied, *await ask(more, 1)]
     if _copying(copies, copied) < 1:
         plain = prompts.quick_copies(nonce, "plain", sizes)
         again = await ask(plain, 1)

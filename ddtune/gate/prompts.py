@@ -16,7 +16,7 @@ from ddtune.gate.texts import OPEN, QUESTIONS, SENTENCES, SURE, TOPICS
 from ddtune.profiles.model import GateSizes
 
 COPY_ASK = "Repeat the following text exactly, and nothing else."
-QUICK_COPIES = 2
+QUICK_COPIES, STYLE_COPIES = 2, 6
 BURST_WORDS = 40
 QUICK_TOPICS = 4
 QUESTION_TOKENS = 128
@@ -68,6 +68,13 @@ def quick_copies(nonce: str, style: str, sizes: GateSizes) -> tuple[Probe, ...]:
     """The quick gate's verbatim copies."""
     return tuple(
         copy(f"quick-copy-{index}", f"{nonce}-{index}", sizes.copy_words, style) for index in range(QUICK_COPIES)
+    )
+
+
+def style_copies(nonce: str, sizes: GateSizes) -> tuple[Probe, ...]:
+    """What a model is asked besides before it counts as one that copies when it is told to."""
+    return tuple(
+        copy(f"style-copy-{index}", f"{nonce}-style-{index}", sizes.copy_words) for index in range(STYLE_COPIES)
     )
 
 

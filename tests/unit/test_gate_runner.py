@@ -237,6 +237,16 @@ def test_baseline_knows_a_model_that_copies_only_by_example() -> None:
     assert gate(Engine(chatty), stable, full=False).passed
 
 
+def test_a_few_exact_copies_do_not_say_that_a_model_copies_when_it_is_told_to() -> None:
+    def errs(request: Request, answer: Answer) -> Answer:
+        """Drops a word of one copy in four."""
+        rare = request.path.endswith("completions") and request.id == "style-copy-3"
+        return replace(answer, text=answer.text.replace(" the ", " ", 1)) if rare else answer
+
+    assert measured(errs).copy_style == "plain"
+    assert measured().copy_style == "chat"
+
+
 def test_baseline_says_that_stable_itself_is_broken() -> None:
     stable = measured(says("!" * 300))
     assert stable.problems == ("stable does not copy a short text",)
