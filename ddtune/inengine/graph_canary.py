@@ -164,7 +164,6 @@ class Case:
         self.mask = numbers(queries * (self.most + self.nodes), torch.bool)
         self.mask_start = numbers(batch + 1, torch.int64)
         self.lengths = [self.least] * batch
-        self.flat: Any = torch.zeros(0, dtype=torch.bool)
         self.visible: list[Any] = []
         self.used: Any = None
         parameters = inspect.signature(kernel).parameters
@@ -179,6 +178,10 @@ class Case:
             mask[node] |= mask[parent]
         return mask
 
+    def opposite(self, tree: Any) -> Any:
+        """A mask in which each node sees itself and just the earlier ones that it does not see in ``tree``."""
+        return (~tree).tril(-1) | self.torch.eye(self.nodes, dtype=self.torch.bool)
+
     def refill(self, *, stale_mask: bool = False) -> None:
         """Other contents, slots, trees and lengths; with ``stale_mask`` lengths and the kernel's mask stay."""
         torch = self.torch
@@ -186,22 +189,24 @@ class Case:
             tensor.normal_()
         if self.heads.latent:
             self.v.copy_(self.k[..., : self.heads.v_width])
-        if not stale_mask:
+        if stale_mask:
+            # Small trees may differ by one node or by none, and a mask left as it was would be nearly right.
+            trees = [self.opposite(visible[:, -self.nodes :]) for visible in self.visible]
+        else:
             self.lengths = torch.randint(self.least, self.most + 1, (self.batch,), generator=self.random).tolist()
+            trees = [self.tree() for _ in self.lengths]
         total = sum(self.lengths)
         self.used = torch.randperm(self.slots, generator=self.random)[:total].to(self.device)
         self.kv_slots[:total] = self.used
         lengths = torch.tensor(self.lengths)
         self.kv_start[1:] = lengths.cumsum(0).to(self.kv_start)
         self.mask_start[1:] = (self.nodes * (lengths + self.nodes)).cumsum(0).to(self.mask_start)
-        flat = self.flat
-        while torch.equal(flat, self.flat):  # small trees repeat by chance, and a stale mask would be right
-            self.visible = [
-                torch.cat([torch.ones(self.nodes, length, dtype=torch.bool), self.tree()], 1) for length in self.lengths
-            ]
-            flat = torch.cat([visible.flatten() for visible in self.visible])
+        self.visible = [
+            torch.cat([torch.ones(self.nodes, length, dtype=torch.bool), tree], 1)
+            for length, tree in zip(self.lengths, trees, strict=True)
+        ]
         if not stale_mask:
-            self.flat = flat
+            flat = torch.cat([visible.flatten() for visible in self.visible])
             self.mask[: len(flat)] = flat.to(self.device)
         self.out.fill_(math.nan)
 

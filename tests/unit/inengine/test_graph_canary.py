@@ -121,6 +121,15 @@ def test_a_kernel_that_is_wrong_is_told(tmp_path: Path, fault: str, verdict: Sou
 
 
 @needs_torch
+def test_the_control_of_a_small_tree_is_as_strong_as_any(tmp_path: Path) -> None:
+    package(tmp_path, PLACES[0])
+    budgets = (1, 2, 3, 4, 7)
+    report = run(tmp_path, budgets=budgets, batches=(1,))
+    assert [one.budget for one in report.budgets] == list(budgets)
+    assert min(one.stale_error or 0.0 for one in report.budgets) > 0.05
+
+
+@needs_torch
 def test_a_build_without_it_is_not_covered(tmp_path: Path) -> None:
     (tmp_path / "sglang").mkdir()
     (tmp_path / "sglang/__init__.py").touch()
