@@ -1,4 +1,4 @@
-# make demo: the dashboard on an embedded host · make test: everything that CI runs · make lint · make clean
+# make demo: the dashboard on an embedded host · make test: the tests · make lint · make clean
 # make faults: every fault scenario, also the slow ones · make test-engine: against a real SGLang, as root
 # make test-gpu: against a real SGLang on this machine's GPU · make matrix: adoption in every form
 PYTHON ?= python3
@@ -26,6 +26,7 @@ test-gpu:
 faults: $(VENV)/.packages $(VENV)/.test
 	@DDTUNE_TEST_BREAK="$(BREAK)" JOBS=2 SUITES=faults tests/run --faults --dist load --maxschedchunk 1 $(PYTEST_ARGS)
 ifeq ($(BREAK),)
+	@SUITES=e2e JOBS=2 tests/run -m slow
 	@DDTUNE_TEST_LONG=1 $(BIN)/python -m pytest tests/unit/onhost_crash tests/unit/onhost_races/test_operators.py
 endif
 

@@ -8,6 +8,8 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 
 def _uncollected(parse: Callable[..., Any]) -> Callable[..., Any]:
     """``parse`` without a garbage collection in it.
@@ -30,3 +32,17 @@ def _uncollected(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 ast.parse = _uncollected(ast.parse)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: only `make faults` runs it")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves slow tests out, unless all faults, the mark or single tests are asked for by name."""
+    named = "slow" in config.option.markexpr or any("::" in argument for argument in config.args)
+    if named or config.getoption("--faults", False):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]

@@ -15,7 +15,7 @@ from tests.e2e.operator import HOST
 
 pytestmark = pytest.mark.timeout(900)
 # The others are as long again for each kind and login: DDTUNE_MATRIX=1 runs them all.
-SHORT = {("direct", "root"), ("wrapper", "ops")}
+SHORT = {("wrapper", "ops")}
 WHOLE = bool(os.environ.get("DDTUNE_MATRIX"))
 
 

@@ -47,7 +47,14 @@ def _kill_when(service: Service, reached: Callable[[Txn], bool]) -> Txn:
     return service.txn()
 
 
-@pytest.mark.parametrize("moment", [_swapped, _starting, _gating], ids=["after-swap", "during-start", "during-gate"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(_swapped, id="after-swap", marks=pytest.mark.slow),
+        pytest.param(_starting, id="during-start", marks=pytest.mark.slow),
+        pytest.param(_gating, id="during-gate"),
+    ],
+)
 def test_trial_goes_back_to_stable(service: Service, moment: Callable[[Txn], bool], numbers: dict[str, float]) -> None:
     killed = _kill_when(service, moment)
     assert killed["state"] == "TRIAL"

@@ -13,7 +13,7 @@ from tests.e2e.service import Service
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.parametrize("stop", ["power_cut", "power_off"])
+@pytest.mark.parametrize("stop", ["power_cut", pytest.param("power_off", marks=pytest.mark.slow)])
 def test_reboot_in_mid_trial_lands_on_stable(service: Service, stop: str) -> None:
     process = service.operator.start("switch", HOST, "b16-eager", "--yes", "--json")
     try:

@@ -18,6 +18,7 @@ from tests.e2e.service import adopted
 UNREAD_S = 40
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_switch_commits_behind_a_full_pty(tmp_path: Path) -> None:
     """Three leases long: the soak alone makes it so."""

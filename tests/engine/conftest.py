@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,8 +17,7 @@ from tests.engine.steps import Steps
 from tests.engine.unit import CHECKOUT, ENGINE
 
 HERE = Path(__file__).parent
-INSTALL = os.environ.get("DDTUNE_TEST_ENGINE", "")
-"""``may``: install the engine, and leave these tests out where that fails. ``must``: it must not fail."""
+INSTALL = bool(os.environ.get("DDTUNE_TEST_ENGINE"))
 STEPS = pytest.StashKey[Steps]()
 ABOUT = """# A run against a real SGLang
 
@@ -61,7 +59,7 @@ def engine(steps: Steps) -> None:
     done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        (pytest.fail if INSTALL == "must" else pytest.skip)(f"the engine cannot be installed here: {last[:200]}")
+        pytest.fail(f"the engine cannot be installed here: {last[:200]}")
     if done.stdout:
         steps.rows.append(("install the engine and make the model", time.monotonic() - began, ""))
 
@@ -79,23 +77,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config, steps = session.config, session.config.stash[STEPS]
     if not steps.rows:
         return
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["engine"] = steps.rows
-    elif exitstatus == 0 and not config.option.keyword:
+    if exitstatus == 0 and not config.option.keyword:
         text = ABOUT.format(date=datetime.now(UTC).date(), cores=os.cpu_count(), load=os.getloadavg()[2])
         path = config.rootpath / config.getoption("--engine-table")
         path.parent.mkdir(exist_ok=True)
         path.write_text(text + steps.table() + "\n")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Takes over what a worker measured; one that died has left nothing."""
-    node.config.stash[STEPS].rows += map(tuple, getattr(node, "workeroutput", {}).get("engine", []))
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     steps = config.stash[STEPS]
-    if steps.rows and not hasattr(config, "workeroutput"):
+    if steps.rows:
         terminalreporter.section("seconds of each step with a real engine")
         terminalreporter.write_line(steps.table())

@@ -31,7 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: a fault scenario that only `make faults` runs")
     config.addinivalue_line("markers", "injected: the fault stands in for one that cannot be made here")
     config.addinivalue_line("markers", "sim: the simulated engine itself misbehaves")
     config.stash[BEGAN] = time.monotonic()
@@ -43,14 +42,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = Path(__file__).parent
     for number in filter(None, map(_number, items)):
         config.stash[PARTS][number] = config.stash[PARTS].get(number, 0) + 1
-    mine = [item for item in items if here in item.path.parents]
-    for item in mine:
-        item.add_marker(pytest.mark.e2e)
-    if config.getoption("--faults", False) or any(str(here.name) in arg for arg in config.args if "::" in arg):
-        return
-    slow = [item for item in mine if item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in slow]
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
 
 
 def _number(item: pytest.Item) -> int | None:
