@@ -14,17 +14,16 @@ from ddtune.host.connection import Connection
 from ddtune.host.errors import Unreachable
 from ddtune.host.helper import Helper
 from ddtune.live.target import target_of
+from ddtune.onhost.helper import READING as LOOKS
 from ddtune.rollout.errors import require_writable
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 5.0
-READING = frozenset(
-    (
-        *("hello", "state", "release", "base", "inspect", "golden", "probe_build", "check_flags"),
-        *("can_adopt", "evidence", "load"),
-    )
-)
-"""The verbs that write nothing on the host unless they are told to keep what they found."""
+READING = LOOKS | {"check_flags", "can_adopt", "load"}
+"""The verbs that write nothing on the host unless they are told to keep what they found.
+
+Those three start a program or ask the service, which a login that may only look cannot have done.
+"""
 
 
 class HostLink:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from ddtune.cli.group import ddtune as main
 from ddtune.config.model import HostConfig
+from ddtune.onhost import helper
 from ddtune.onhost.helper import VERBS
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.link import READING, HostLink
@@ -37,8 +39,16 @@ def test_nothing_is_kept_of_a_look(verb: str) -> None:
         asyncio.run(HostLink(HOST, "sglang.service").once(verb, keep=True))
 
 
-def test_verbs_that_read_are_the_helpers_own() -> None:
-    assert set(VERBS) > READING
+def test_what_a_login_that_may_only_look_can_ask_is_asked_of_a_read_only_host() -> None:
+    assert set(VERBS) > READING > helper.READING
+
+
+def test_the_page_names_the_verbs_that_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    said = page.partition("\nThe verbs and their fields")[2].partition("\n## ")[0]
+    reading, writing = (set(re.findall(r"`([a-z_]+)`", part)) for part in said.split("Writing:"))
+    assert reading >= READING
+    assert writing == set(VERBS) - READING
 
 
 @pytest.mark.parametrize("command", CHANGES, ids=lambda command: command[0])
