@@ -50,6 +50,18 @@ def matching(log: Sequence[LogLine], wanted: str, severity: str = "all") -> list
     ]
 
 
+def below(log: Sequence[LogLine], line: LogLine) -> int:
+    """How many entries of ``log`` come after ``line``, or after its time where it is not among them any more.
+
+    The entry of a trace grows where it stands; that of a flood moves to the end with each line that it counts.
+    """
+    place = (line.at, line.cursor, line.text)
+    same = next((back for back, one in enumerate(reversed(log)) if (one.at, one.cursor, one.text) == place), None)
+    if same is not None:
+        return same
+    return next((back for back, one in enumerate(reversed(log)) if one.at <= line.at), len(log))
+
+
 def lines(log: Sequence[LogLine], width: int, height: int, back: int = 0, *, whole: bool = False) -> list[Content]:
     """The last ``height`` lines, or those that many entries further back; ``whole`` folds long ones."""
     rows: list[Content] = []

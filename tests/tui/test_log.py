@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from ddtune.engine import traces
 from ddtune.engine.model import LogLine
 from ddtune.tui import paint_log
 from ddtune.tui.app import DdtuneApp
 from ddtune.tui.screens.live import LiveScreen
 from tests.tui.fakes import FakeDesk, moment
-from tests.tui.hands import shown, typed
+from tests.tui.hands import shown, typed, until
 
 LOG = (
     LogLine(1.0, "all is well", rank="TP0"),
@@ -69,6 +72,37 @@ async def test_a_journal_that_may_not_be_read_is_said() -> None:
         await pilot.pause()
         assert "no permission to read the unit journal" in shown(pilot)
         assert "no permission to read the kernel journal" in shown(pilot)
+
+
+@pytest.mark.parametrize(
+    "growing",
+    [
+        [LogLine(100.0 + n, f"  File 'a.py', line {n}", kind="traceback", pid=7) for n in range(6)],
+        [LogLine(100.0 + n, f"slow request {n}") for n in range(12)],
+    ],
+    ids=["trace", "flood"],
+)
+async def test_a_paused_log_stands_still_while_its_last_entry_grows(growing: list[LogLine]) -> None:
+    before = [LogLine(float(n), f"line {chr(65 + n % 26)}{chr(65 + n // 26)} was here") for n in range(80)]
+    opening = LogLine(99.0, "Traceback (most recent call last):", kind="traceback", pid=7)
+    log: tuple[LogLine, ...] = (*before, opening)
+    for line in growing[:5]:
+        log = traces.appended(log, line, 500)
+    view = moment()
+    desk = FakeDesk(replace(view, snapshot=replace(view.snapshot, log=log)))
+    async with DdtuneApp(desk).run_test(size=(120, 36)) as pilot:
+        await pilot.press("l", "p")
+        await pilot.pause()
+        assert "paused" in shown(pilot)
+        seen = before[-10].text
+        assert seen in shown(pilot)
+        for line in (*growing[5:], LogLine(200.0, "and on it goes")):
+            log = traces.appended(log, line, 500)
+        desk.move(snapshot=replace(view.snapshot, log=log))
+        await until(pilot, lambda: f" {len(log)} lines" in shown(pilot))
+        assert seen in shown(pilot)
+        assert before[0].text not in shown(pilot)
+        assert "and on it goes" not in shown(pilot)
 
 
 def test_lines_fit_whatever_their_width() -> None:

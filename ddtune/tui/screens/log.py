@@ -80,8 +80,7 @@ class LogScreen(SubScreen):
         """How many lines lie below the last one that is seen; it stays in its place while others come."""
         if self._last is None:
             return 0
-        below = next((back for back, one in enumerate(reversed(found)) if one == self._last), len(found))
-        return max(0, min(below, len(found) - height))
+        return max(0, min(paint_log.below(found, self._last), len(found) - height))
 
     def action_move(self, lines: int) -> None:
         """Go back in time, or forward again."""
