@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ddtune.cli.report import clean
+from ddtune.onhost.txn_model import VISIT
 from ddtune.rollout.model import Outcome, Plan, Progress
 
 NONE = "—"
@@ -33,19 +34,35 @@ def plan_text(plan: Plan) -> str:
     lines += [
         f"requests: {number(plan.running)} running, {number(plan.queued)} queued; drained for {plan.drain_s:.0f} s, "
         "then cut",
-        f"gate: {', '.join(plan.gate)}; soak {plan.soak_s:.0f} s"
-        + "".join(f"; not planned: {name} ({why})" for name, why in plan.not_planned.items()),
+        _gate(plan),
         f"answers are compared with {clean(plan.reference)}",
-        "users see the trial's answers while it is gated"
-        if plan.traffic == "open"
-        else "other machines are refused from the stop until the quick gate has passed; what connects over the host's "
-        "own loopback, such as a proxy there, still reaches the trial",
+        _users(plan),
         "downtime: "
         + (f"about {plan.expected_start_s:.0f} s ({plan.expected_start_why})" if plan.expected_start_s else NONE),
         f"back to {word(back)} by the host itself: {plan.lease_s:.0f} s after it hears nothing more of this ddtune, "
         f"{plan.confirm_deadline_s:.0f} s at the latest",
     ]
     return "\n".join(lines)
+
+
+def _gate(plan: Plan) -> str:
+    if plan.kind == VISIT:
+        asked = word(plan.target.profile)
+        return f"gate: none for {asked}, which is only asked; afterwards stable has to pass the quick gate"
+    left_out = "".join(f"; not planned: {name} ({why})" for name, why in plan.not_planned.items())
+    return f"gate: {', '.join(plan.gate)}; soak {plan.soak_s:.0f} s{left_out}"
+
+
+def _users(plan: Plan) -> str:
+    visit = plan.kind == VISIT
+    if plan.traffic == "open":
+        trial, until = (word(plan.target.profile), "asked") if visit else ("the trial", "gated")
+        return f"users see {trial}'s answers while it is {until}"
+    until = "stable starts again" if visit else "the quick gate has passed"
+    return (
+        f"other machines are refused from the stop until {until}; what connects over the host's own loopback, such as "
+        "a proxy there, still reaches the trial"
+    )
 
 
 def canary_text(plan: Plan) -> str:

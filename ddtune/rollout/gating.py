@@ -16,7 +16,7 @@ from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
 from ddtune.onhost.txn_model import VISIT
 from ddtune.rollout.errors import TrialFailed
 from ddtune.rollout.judge import Judge
-from ddtune.rollout.plan import Prepared
+from ddtune.rollout.plan import Prepared, of_trial
 
 READY_LIMIT_S = 60.0
 FIRST_QUESTION = chat("ready", "What is the capital of France? Answer with one word.", 16, READY_LIMIT_S)
@@ -46,8 +46,8 @@ class Gating:
 
     @property
     def not_planned(self) -> Mapping[str, str]:
-        """Checks that will not run, with the reason."""
-        return self._plan().not_planned
+        """Checks of the candidate that will not run, with the reason."""
+        return of_trial(self._prepared.plan.kind, self._plan()).not_planned
 
     async def measure_stable(self) -> tuple[str, ...]:
         """Ask what runs now for its own answers; sentences about what is wrong with them.

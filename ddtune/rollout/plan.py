@@ -12,6 +12,7 @@ from ddtune.gate import isolation as sandbox
 from ddtune.gate import plan as gate_plan
 from ddtune.gate.golden import engine_key
 from ddtune.gate.isolation import Isolation
+from ddtune.gate.plan import GatePlan
 from ddtune.gate.process_facts import Expected
 from ddtune.gate.reference import Reference
 from ddtune.host.errors import HelperRefused
@@ -84,6 +85,11 @@ class Prepared:
         )
 
 
+def of_trial(kind: str, planned: GatePlan) -> GatePlan:
+    """What of ``planned`` judges the candidate: nothing on a visit, which only asks it."""
+    return replace(planned, checks=(), not_planned={}) if kind == VISIT else planned
+
+
 def op_id(history: tuple[Mapping[str, Any], ...], name: str) -> str:
     """The next op id: a number that grows with the host's history, and a word to recognise it by."""
     numbers = [int(match[1]) for line in history if (match := re.match(r"(\d+)-", str(line.get("op") or "")))]
@@ -144,15 +150,16 @@ async def make_plan(
     isolation, why_not = found.isolation, found.reason
     speculative = speculates({**build.axes(target), **profile.axes})
     stable_axes = state.meta_of(state.stable.release).get("axes") or {}
-    planned = gate_plan.plan(
-        gate_plan.production(profile.gate, profile.axes.get("max_running")),
+    sizes = gate_plan.production(profile.gate, profile.axes.get("max_running"))
+    whole = gate_plan.plan(
+        sizes,
         speculative=speculative,
         isolation=isolation.kind if isolation else None,
         isolation_reason=why_not,
         expect_accept=profile.expect.accept_length,
     )
+    planned = of_trial(kind, whole)
     limits = config.limits.scaled(config.clock_scale)
-    sizes = gate_plan.production(profile.gate, profile.axes.get("max_running"))
     if kind == VISIT:
         sizes = golden.sizes_of(state)
         findings.append(_visit(sizes, state, limits.drain_s, config.clock_scale, same=same))
@@ -175,7 +182,7 @@ async def make_plan(
         drain_s=limits.drain_s,
         lease_s=limits.lease_s,
         confirm_deadline_s=limits.confirm_deadline_s,
-        soak_s=_soak(profile.gate, config.clock_scale, limits.soak_s).soak_s,
+        soak_s=0.0 if kind == VISIT else _soak(profile.gate, config.clock_scale, limits.soak_s).soak_s,
         expected_start_s=None if start is None else round(start.typical_s, 1),
         expected_start_why="" if start is None else start.text,
         gate=planned.names,

@@ -41,3 +41,14 @@ def test_held_traffic_is_said_with_what_it_does_not_hold() -> None:
     held = plan_text(replace(PLAN, traffic="held"))
     assert "refused from the stop until the quick gate has passed" in held
     assert "loopback" in held
+
+
+def test_a_visit_has_no_gate_of_its_own_and_is_never_let_to_users_where_they_are_held() -> None:
+    visit = replace(PLAN, kind="golden", target=ReleaseRef("ar", "c" * 64), gate=(), soak_s=0.0)
+    text = plan_text(visit)
+    assert "gate: none for ar, which is only asked; afterwards stable has to pass the quick gate" in text
+    assert "soak" not in text
+    assert "users see ar's answers while it is asked" in text
+    held = plan_text(replace(visit, traffic="held"))
+    assert "refused from the stop until stable starts again" in held
+    assert "quick gate has passed" not in held
