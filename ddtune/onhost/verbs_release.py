@@ -33,6 +33,7 @@ META = schema.record(
 PUT_RELEASE: schema.Fields = {"release": RELEASE, "meta": schema.maybe(META, {})}
 JUDGED: schema.Fields = {
     "ok": schema.flag,
+    "inconclusive": schema.maybe(schema.flag, False),
     "text": schema.cleaned(1000),
     "owner": schema.maybe(schema.OWNER, {}),
 }
@@ -65,11 +66,11 @@ def record(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 
 
 def judged(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """Notes that what runs was judged in place, on this boot and this engine."""
+    """Notes that what runs was judged in place, on this boot and this engine; ``inconclusive`` where not to an end."""
     paths = host.adopted(unit)
     process = host.running(unit)
     sha = matching(paths, process)[0] if process else None
-    outcome = "passed" if fields["ok"] else "failed"
+    outcome = "passed" if fields["ok"] else "inconclusive" if fields["inconclusive"] else "failed"
     event = {"op": None, "event": "judged", "outcome": outcome, "cause": None, "owner": fields["owner"]}
     with store.locked(paths):
         to = {"profile": releases.profile(paths, sha), "release": sha}

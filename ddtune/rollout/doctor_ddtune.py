@@ -9,6 +9,8 @@ from ddtune.rollout.doctor_look import Seen
 from ddtune.rollout.symptom import Symptom, bad, good, note
 
 JUDGED = frozenset(("adopted", "committed", "rolled_back", "judged"))
+UNJUDGED = frozenset(("failed", "inconclusive"))
+"""Outcomes of a gate that say nothing for what runs."""
 
 
 def lines(seen: Seen) -> Iterator[Symptom]:
@@ -131,7 +133,7 @@ def _launcher(seen: Seen) -> Symptom:
 def _since_boot(seen: Seen) -> Iterator[Symptom]:
     """After a reboot what runs is looked at again: a driver that came up late may have changed how it runs."""
     history = (seen.state or {}).get("history") or ()
-    judged = [line for line in history if line.get("event") in JUDGED and line.get("outcome") != "failed"]
+    judged = [line for line in history if line.get("event") in JUDGED and line.get("outcome") not in UNJUDGED]
     if not judged:
         return
     if judged[-1].get("boot_id") == (seen.survey or {}).get("boot_id"):

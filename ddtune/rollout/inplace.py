@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 from ddtune.config.model import HostConfig
 from ddtune.gate import isolation, runner
 from ddtune.gate import plan as gate_plan
-from ddtune.gate.model import GateReport
+from ddtune.gate.model import GateReport, Verdict
 from ddtune.gate.process_facts import Expected
 from ddtune.gate.reference import Reference
 from ddtune.gate.stage import OnEvent, nothing
+from ddtune.host.errors import HelperRefused
 from ddtune.profiles.model import AxisValue, GateSizes, speculates
 from ddtune.rollout import golden
 from ddtune.rollout.judge import Judge
@@ -37,11 +40,26 @@ async def judge_running(config: HostConfig, *, full: bool, on_event: OnEvent = n
         report = await judge_in_place(
             link, axes, sizes, full=full, tp_size=state.site.get("tp_size"), on_event=on_event, reference=reference
         )
-        bad = report.failed
-        text = f"{bad.name}: {bad.reason}" if bad else f"{'the whole' if full else 'the quick'} gate passed"
-        if (bad or report.passed) and not config.read_only:
-            await link.call("judged", ok=bad is None, text=text, owner=owner())
+        if not config.read_only:
+            await remember(link, report, full=full)
         return report
+
+
+async def remember(link: HostLink, report: GateReport, *, full: bool) -> None:
+    """A line of the host's history, if anything was judged."""
+    bad = report.failed
+    if bad is None:
+        if report.passed:
+            text = f"{'the whole' if full else 'the quick'} gate passed"
+            await link.call("judged", ok=True, text=text, owner=owner())
+        return
+    said: dict[str, Any] = {"ok": False, "text": f"{bad.name}: {bad.reason}", "owner": owner()}
+    if bad.verdict is Verdict.FAIL:
+        await link.call("judged", **said)
+        return
+    # A host of an older ddtune knows no such field, and has no word for it.
+    with suppress(HelperRefused):
+        await link.call("judged", inconclusive=True, **said)
 
 
 async def judge_in_place(

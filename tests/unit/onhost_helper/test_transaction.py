@@ -255,3 +255,15 @@ def test_back_to_stable_by_hand(armed: Host) -> None:
     assert f"{UNIT}: starts adopted" in by_hand()
     wait_until("stable listens", armed.listens)
     assert armed.argv() == stable
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [({"ok": True}, "passed"), ({"ok": False}, "failed"), ({"ok": False, "inconclusive": True}, "inconclusive")],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_the_history_has_the_verdict_on_what_runs(host: Host, said: dict[str, bool], outcome: str) -> None:
+    host.adopted()
+    host.ok("judged", text="agreement: cut by time", **said)
+    line = host.ok("state")["history"][-1]
+    assert (line["event"], line["outcome"], line["text"]) == ("judged", outcome, "agreement: cut by time")
