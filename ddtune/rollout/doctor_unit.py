@@ -168,7 +168,8 @@ def _engine(seen: Seen) -> Iterator[Symptom]:
     yield from _dialect(seen)
     if port is not None and port != seen.config.api_port:
         yield good("api port", f"{port}, by the engine's own command line")
-    yield _metrics(seen)
+    if seen.service.get("api"):
+        yield _metrics(seen)
 
 
 def _dialect(seen: Seen) -> Iterator[Symptom]:

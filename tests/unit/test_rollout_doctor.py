@@ -125,6 +125,20 @@ def test_what_is_only_to_know_fails_nothing() -> None:
     assert not [one for one in found.values() if one.ok is False]
 
 
+def test_nothing_is_said_of_an_api_that_was_not_asked() -> None:
+    without = {name: value for name, value in SERVICE.items() if name != "api"}
+    found = lines(surveyed(service={**without, "unsupported": "it runs docker"}, site=None))
+    assert found["kind"].ok is False
+    assert "metrics" not in found
+    assert not [one for one in found.values() if "None" in f"{one.seen} {one.cost} {one.mend}"]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "inconclusive"])
+def test_a_gate_that_did_not_pass_proves_nothing_since_boot(outcome: str) -> None:
+    history = [{"event": "adopted", "boot_id": "b1"}, {"event": "judged", "outcome": outcome, "boot_id": "b2"}]
+    assert lines(replace(SEEN, state={**(SEEN.state or {}), "history": history}))["since boot"].ok is False
+
+
 def test_a_drop_in_that_is_read_later_is_told() -> None:
     paths = "/a/10-x.conf /a/zz-ddtune.conf /a/zzz-site.conf"
     found = lines(served(props={**PROPS, "DropInPaths": paths}))["drop-ins"]
