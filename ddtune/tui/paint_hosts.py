@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from textual.content import Content
 
+from ddtune.engine import sums
 from ddtune.gpu.reading import node_power_w
 from ddtune.tui import words
 from ddtune.tui.paint_status import HEALTH_STYLE, banner
@@ -123,11 +123,18 @@ def _what(view: View) -> list[words.Part]:
 
 def _sum(views: Sequence[View], width: int) -> Content:
     up, c = [view for view in views if view.link_up], _columns(width)
-    watts = [power for view in up if (power := node_power_w(view.snapshot.gpus)) is not None]
-    rates = [rate for view in up if (rate := view.snapshot.service.tokens_per_s) is not None]
+    watts = _whole(node_power_w(view.snapshot.gpus) for view in up)
+    rate = _whole(view.snapshot.service.tokens_per_s for view in up)
     told = f"{f'{len(up)} of {len(views)} up':<{c.link + c.data + c.health}}"
-    total = f"{words.number(math.fsum(watts)):>{c.number}}{words.number(math.fsum(rates)):>{c.number}}"
+    total = f"{words.number(watts):>{c.number}}{words.number(rate):>{c.number}}"
     return words.fit(words.line((f" Σ {'':<{c.name}}", "bold"), (told, words.MUTED), (total, "bold")), width)
+
+
+def _whole(values: Iterable[float | None]) -> float | None:
+    """The sum; None where one host says nothing, since a part would pass for the whole."""
+    said = list(values)
+    known = [one for one in said if one is not None]
+    return sums.total(known) if len(known) == len(said) else None
 
 
 def detail(view: View, width: int) -> list[Content]:

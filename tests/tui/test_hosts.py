@@ -16,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from textual.pilot import Pilot
 
 from ddtune.config.model import HostConfig
+from ddtune.tui import paint_hosts
 from ddtune.tui.desk import Desk
 from ddtune.tui.fleet import FleetApp
 from ddtune.tui.screens.hosts import HostLive, HostsScreen
@@ -55,6 +56,25 @@ async def test_three_hosts(svg: SnapshotAssertion, size: tuple[int, int]) -> Non
     async with opened(three(), size) as pilot:
         await pilot.pause()
         assert picture(pilot.app) == svg
+
+
+def summed(*desks: FakeDesk) -> list[str]:
+    """The numbers under a list of hosts."""
+    return paint_hosts.lines([desk.view() for desk in desks], 0, 160, 20)[-1].plain.rpartition("up")[2].split()
+
+
+def silent(desk: FakeDesk) -> FakeDesk:
+    """The same host, up, without a reading."""
+    snapshot = desk.view().snapshot
+    desk.move(snapshot=replace(snapshot, gpus=(), service=replace(snapshot.service, tokens_per_s=None)))
+    return desk
+
+
+def test_a_sum_is_of_all_that_are_up_or_not_said() -> None:
+    one, other, lost = three()
+    assert all(float(number.replace(" ", "").replace(",", "")) > 0 for number in summed(one, lost))
+    assert summed(one, silent(other), lost) == ["—", "—"]
+    assert summed(lost, lost) == ["—", "—"]
 
 
 async def test_enter_opens_one_and_q_leads_back() -> None:
