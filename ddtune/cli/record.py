@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 import time
@@ -36,7 +37,8 @@ def record(host: str, file: Path, seconds: float | None, as_json: bool) -> None:
             recorder = Recorder(file, config, time.time())
         except OSError as error:
             why = "there is such a file already" if isinstance(error, FileExistsError) else error.strerror
-            report.fail(f"{file} cannot be written: {why}.", report.USAGE, cause="usage", as_json=as_json, host=host)
+            message = f"{file} cannot be written: {why}."
+            report.fail(message, report.USAGE, cause=_cause(error, "usage"), as_json=as_json, host=host)
         began = time.monotonic()
         with Worker() as worker:
             hub = Hub(config, worker, tap=recorder.take)
@@ -50,10 +52,9 @@ def record(host: str, file: Path, seconds: float | None, as_json: bool) -> None:
         size, latest = recorder.close(), hub.latest()
     said: dict[str, Any] = {"file": str(file), "seconds": round(time.monotonic() - began, 1), "lines": recorder.lines}
     if recorder.failed is not None:
-        why = recorder.failed.strerror
-        report.fail(
-            f"{file} cannot be written any further: {why}.", report.BUG, cause="disk_full", as_json=as_json, **said
-        )
+        message = f"{file} cannot be written any further: {recorder.failed.strerror or recorder.failed}."
+        cause = _cause(recorder.failed, "unknown")
+        report.fail(message, report.USAGE, cause=cause, as_json=as_json, host=host, **said)
     if latest.ages.unit is None and latest.ages.gpus is None:
         why = latest.link.error or f"{host} gave no reading."
         report.fail(why, report.UNREACHABLE, cause="unreachable", as_json=as_json, host=host, **said)
@@ -61,6 +62,11 @@ def record(host: str, file: Path, seconds: float | None, as_json: bool) -> None:
         report.print_json({"proto": 1, "host": host, "simulated": config.simulated, **said, "bytes": size})
     else:
         click.echo(f"{said['seconds']} s in {size / 1024:.0f} KiB: ddtune replay {file}")
+
+
+def _cause(error: OSError, otherwise: str) -> str:
+    """The class of what keeps a file of this machine from being written."""
+    return "disk_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else otherwise
 
 
 @click.command()

@@ -54,11 +54,14 @@ class Recording:
 
 
 class Recorder:
-    """Writes a new file, which only this user may read. ``take`` is a hub's tap. Raises OSError where it cannot."""
+    """Writes a new file, which only this user may read. ``take`` is a hub's tap. Raises OSError where it cannot begin;
+    ``failed`` is why it could not go on.
+    """
 
     def __init__(self, path: Path, config: HostConfig, began: float, tick_s: float = 1.0) -> None:
         raw = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        self._path, self._raw = path, os.fdopen(raw, "wb")
+        self._raw = os.fdopen(raw, "wb")
+        self._size = 0
         self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", mtime=0)
         self._flushed = began
         self.lines = 0
@@ -88,11 +91,19 @@ class Recorder:
             self.failed = error
 
     def close(self) -> int:
-        """End the file; gives its size in bytes."""
-        if not self._file.closed:
+        """End the file; gives how many bytes were written. ``failed`` is set where its end could not be."""
+        if self._file.closed:
+            return self._size
+        try:
             self._file.close()
+        except OSError as error:
+            self.failed = self.failed or error
+        self._size = self._raw.tell()
+        try:
             self._raw.close()
-        return self._path.stat().st_size
+        except OSError as error:
+            self.failed = self.failed or error
+        return self._size
 
     def _write(self, line: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
