@@ -125,6 +125,7 @@ def test_no_user_reaches_the_trial_before_its_quick_gate(far: tuple[Site, Networ
     _open(site, network, user)
 
 
+@pytest.mark.slow
 def test_a_bad_trial_answers_no_user(far: tuple[Site, Network, User]) -> None:
     site, network, user = far
     code, answer = site.switch("t3", "--force")
