@@ -7,7 +7,7 @@ from ddtune.config.model import HostConfig
 from ddtune.live.snapshot import Snapshot
 
 FIRST_READING_S = 20.0
-RATES_S = 3.0
+RATES_S = 4.0
 
 
 def read_once(config: HostConfig, *, as_json: bool) -> Snapshot:
@@ -35,8 +35,9 @@ def read_if_any(config: HostConfig) -> Snapshot | None:
 
 
 def is_whole(snapshot: Snapshot) -> bool:
-    """Whether GPUs, unit and what takes two readings have been read."""
+    """Whether GPUs, unit and what takes two readings have been read: a rate is by counters where there are any."""
     service = snapshot.service
     down = service.state not in (None, "active")
     gpus = snapshot.gpu_source == "none" or any(gpu.dram_util is not None for gpu in snapshot.gpus)
-    return gpus and service.state is not None and (down or service.tokens_per_s is not None)
+    rates = service.settled and service.tokens_per_s is not None
+    return gpus and service.state is not None and (down or rates)

@@ -61,6 +61,7 @@ def reading(
         graph_share=graphs,
         requests_total=now.total("num_requests_total"),
         generation_tokens_total=now.total("generation_tokens_total"),
+        awaits=_awaits(prev, now, running, source),
     )
 
 
@@ -88,16 +89,30 @@ def _delta(prev: Scrape | None, now: Scrape, name: str, **labels: str) -> float 
 def _tokens_per_s(
     prev: Scrape | None, now: Scrape, clock_scale: float, running: int | None, loads: Loads | None
 ) -> float | None:
-    each_step = _delta(prev, now, "realtime_tokens_total", mode="decode")
-    # This one counts a request when it ends, so no step of it while requests run says nothing.
-    at_the_end = _delta(prev, now, "generation_tokens_total") or (None if running else 0.0)
-    counted = each_step if each_step is not None else at_the_end
+    counted = _counted(prev, now, running)
     if prev is not None and counted is not None:
         return counted / (now.at - prev.at) / clock_scale
     if running == 0:
         # The gauge keeps its last value when the engine is idle.
         return 0.0
     return _first(now.total("gen_throughput"), loads.tokens_per_s if loads else None)
+
+
+def _counted(prev: Scrape | None, now: Scrape, running: int | None) -> float | None:
+    """Tokens that were generated since ``prev``."""
+    each_step = _delta(prev, now, "realtime_tokens_total", mode="decode")
+    # This one counts a request when it ends, so no step of it while requests run says nothing.
+    at_the_end = _delta(prev, now, "generation_tokens_total") or (None if running else 0.0)
+    return each_step if each_step is not None else at_the_end
+
+
+def _awaits(prev: Scrape | None, now: Scrape, running: int | None, accept_source: str | None) -> bool | None:
+    if now.total("realtime_tokens_total", mode="decode") is None and now.total("generation_tokens_total") is None:
+        return None
+    if prev is None:
+        return True
+    by_gauge = accept_source == "gauge" and now.total("spec_verify_calls_total") is not None
+    return bool(running) and (by_gauge or _counted(prev, now, running) is None)
 
 
 def _accept_length(

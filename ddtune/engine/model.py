@@ -82,7 +82,8 @@ class EngineReading:
     ``counters``, ``gauge`` or ``log``. ``frozen`` names fields that keep an old value while the engine is idle.
     ``graph_share`` is the share of decode passes that replayed a captured graph.
     ``waiting`` counts generation requests that the HTTP server holds. ``ttft`` and ``itl`` are p50 and p95 in seconds
-    from the histograms' differences.
+    from the histograms' differences. ``awaits``: the engine has counters, and they do not say yet what they will with
+    the next scrapes; until then a gauge stands in. ``None`` without counters.
     """
 
     at: float
@@ -104,3 +105,4 @@ class EngineReading:
     frozen: tuple[str, ...] = ()
     waiting: int | None = None
     graph_share: float | None = None
+    awaits: bool | None = None

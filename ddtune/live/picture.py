@@ -162,6 +162,7 @@ def _service(state: State, now: float) -> ServiceReading:
         engine_version=state.info.version if state.info else None,
         model=state.info.model if state.info and state.info_run == _text(props.get("InvocationID")) else None,
         launched=_flag(state.ddtune.get("launched")),
+        settled=state.api.port is not None and not reading.awaits,
     )
 
 

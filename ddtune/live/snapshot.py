@@ -30,7 +30,8 @@ class ServiceReading:
     process's argv, and ``None`` where the host is not adopted or the argv matches no release. ``health_why`` says
     in a few words what the health rests on; ``frozen`` names fields that keep an old value while nothing runs.
     ``launched``: whether ddtune's launcher made this start, None where that is not known or not adopted. ``model`` is
-    what this start serves by its own word.
+    what this start serves by its own word. ``settled``: the API was asked, and its counters, where it has any, were
+    read twice, so that no gauge stands in for them.
     """
 
     unit: str | None = None
@@ -70,6 +71,7 @@ class ServiceReading:
     graph_share: float | None = None
     launched: bool | None = None
     model: str | None = None
+    settled: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ddtune.cli.live import is_whole
 from ddtune.cli.status_text import status_text
 from ddtune.live.status import status_json
 from tests.unit.cases.given import READY, STARTED, Watch, eight
@@ -68,3 +69,36 @@ def test_without_any_reading_nothing_is_invented() -> None:
     text = status_text(Watch().shown)
     assert "no GPU reading" in text
     assert "tok/s —  accept length —  running —  queued —" in text
+
+
+COUNTED = (
+    "sglang:num_running_reqs 14\nsglang:gen_throughput 0.0\nsglang:spec_accept_length 1.275\n"
+    'sglang:realtime_tokens_total{{mode="decode"}} {tokens}\nsglang:generation_tokens_total {ended}\n'
+    "sglang:spec_verify_calls_total {calls}\n"
+)
+
+
+def test_a_reading_is_whole_when_the_counters_have_spoken() -> None:
+    watch = Watch().unit(schedulers=8).gpus(eight(power_w=400.0, dram_util=9.0))
+    watch.log(["Decode batch, #running-req: 14, gen throughput (token/s): 9.00, #queue-req: 0"])
+    assert not is_whole(watch.shown), "the log came first, and /metrics may still answer"
+    watch.metrics(COUNTED.format(tokens=5000, ended=4000, calls=1000)).ready()
+    assert not is_whole(watch.shown), "a gauge that is behind"
+    watch.later(1).metrics(COUNTED.format(tokens=8800, ended=4000, calls=1000))
+    assert watch.shown.service.tokens_per_s is not None
+    assert not is_whole(watch.shown), "requests run, and none of them has told its length"
+    watch.later(1).metrics(COUNTED.format(tokens=12600, ended=4427, calls=1100))
+    assert is_whole(watch.shown)
+    service = watch.shown.service
+    assert (service.accept_length, service.accept_source) == (4.27, "counters")
+    assert service.tokens_per_s is not None
+    assert 3000 < service.tokens_per_s < 3900
+
+
+def test_a_gauge_stands_where_there_are_no_counters_and_a_closed_port_is_not_waited_for() -> None:
+    gauges = "sglang:num_running_reqs 3\nsglang:gen_throughput 300\nsglang:spec_accept_length 4.5\n"
+    watch = Watch().unit(schedulers=8).gpus(eight(dram_util=9.0)).metrics(gauges)
+    assert not is_whole(Watch().unit(schedulers=8).gpus(eight(dram_util=9.0)).shown)
+    assert is_whole(watch.shown)
+    assert watch.shown.service.accept_source == "gauge"
+    assert is_whole(Watch().unit(schedulers=0, active="failed").gpus(eight(dram_util=9.0)).shown)
