@@ -13,7 +13,6 @@ from ddtune.config.errors import ConfigError
 from ddtune.config.model import HostConfig
 from ddtune.live.player import Player, events
 from ddtune.live.recording import Recording
-from ddtune.live.series import WINDOWS_S, Series
 from ddtune.profiles import store
 from ddtune.profiles.envelope import shipped_envelope
 from ddtune.tui.desk import Desk, DeskError
@@ -35,8 +34,6 @@ class ReplayDesk(Desk):
         self._length_s = recording.length_s
         self._events = events(recording)
         self._speed, self._playing = speed, playing
-        self._tick_s = max(recording.tick_s, FRAME_S)
-        self._drawn_s = 0.0
         self._position_s = min(start_s, self._length_s)
         self._seen = self._picture()
 
@@ -118,16 +115,7 @@ class ReplayDesk(Desk):
         self._seen = self._picture()
         self._changed()
 
-    def _draw(self) -> None:
-        """Bring the charts to the position: their lines begin anew when it lies behind them."""
-        if self._position_s < self._drawn_s:
-            self._series, self._drawn_s = Series(), max(0.0, self._position_s - WINDOWS_S[-1])
-        while self._drawn_s + self._tick_s <= self._position_s:
-            self._drawn_s += self._tick_s
-            self._series.take(self._player.at(self._drawn_s)[0])
-
     def _picture(self) -> View:
-        self._draw()
         snapshot, boottime = self._player.at(self._position_s)
         self._past.moved(snapshot.at)
         return View(
