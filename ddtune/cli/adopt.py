@@ -56,9 +56,7 @@ def adopt(
     if as_json:
         report.print_json({**_json(done, host, config), "drill": _drill_json(drill, drilled, host)})
     if drilled is not None:
-        from ddtune.rollout.outcome import EXIT_CODES
-
-        raise SystemExit(EXIT_CODES[drilled.outcome])
+        raise SystemExit(report.OF_OUTCOME[drilled.outcome])
 
 
 def _print_installer(config: HostConfig, viewer: str | None, *, as_json: bool) -> None:

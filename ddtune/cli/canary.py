@@ -14,6 +14,9 @@ from ddtune.cli.hosts import reached
 if TYPE_CHECKING:
     from ddtune.rollout.graph_canary import CanaryDone
 
+BUDGETS = (4, 8, 12, 16, 32, 64)
+BATCHES = (1, 8)
+
 
 class Numbers(click.ParamType[Any]):
     """Whole numbers with commas between them, sorted."""
@@ -33,12 +36,15 @@ class Numbers(click.ParamType[Any]):
         return tuple(found)
 
 
+def _listed(numbers: tuple[int, ...]) -> str:
+    """As ``Numbers`` reads them."""
+    return ",".join(map(str, numbers))
+
+
 @click.command()
 @click.argument("host")
-@click.option(
-    "--budgets", type=Numbers(), default="4,8,12,16,32,64", show_default=True, help="Drafted nodes of a tree."
-)
-@click.option("--batch", type=Numbers(), default="1,8", show_default=True, help="Trees at once.")
+@click.option("--budgets", type=Numbers(), default=_listed(BUDGETS), show_default=True, help="Drafted nodes of a tree.")
+@click.option("--batch", type=Numbers(), default=_listed(BATCHES), show_default=True, help="Trees at once.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def canary(host: str, budgets: tuple[int, ...], batch: tuple[int, ...], as_json: bool) -> None:
     """Check HOST's tree-mask attention under CUDA graphs, by budget, beside the running service.

@@ -22,6 +22,16 @@ CHECK_FAILED = 9
 INCONCLUSIVE = 10
 INTERRUPTED = 130
 
+OF_OUTCOME = {
+    "committed": DONE,
+    "rolled_back": ROLLED_BACK,
+    "rollback_failed": ROLLBACK_FAILED,
+    "unknown": UNKNOWN,
+    "host_action_required": HOST_ACTION,
+    "refused": REFUSED,
+}
+"""The exit code of a transaction that nobody asked to go back, by its outcome."""
+
 
 def print_json(body: Mapping[str, Any]) -> None:
     """Print the one object of ``--json``; what is not a number of JSON's (NaN) is never printed."""

@@ -21,7 +21,7 @@ from ddtune.live.worker import Worker
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.golden import made_json, sentence
 from ddtune.rollout.model import Outcome, Plan, Progress
-from ddtune.rollout.outcome import EXIT_CODES, outcome_json
+from ddtune.rollout.outcome import outcome_json
 from ddtune.rollout.session import Session
 
 
@@ -143,8 +143,8 @@ def _wants_canary(plan: Plan) -> bool:
 
 def _run_canary(plan: Plan, config: HostConfig, worker: Worker) -> None:
     """Asks it about the plan's budget; what it says stands above the question whether to go on."""
-    from ddtune.cli.canary import canary_text
-    from ddtune.rollout.graph_canary import BATCHES, run_canary
+    from ddtune.cli.canary import BATCHES, canary_text
+    from ddtune.rollout.graph_canary import run_canary
 
     assert plan.canary is not None
     try:
@@ -166,7 +166,7 @@ def _end_visit(outcome: Outcome, made: Golden | None, name: str, *, as_json: boo
         click.echo(outcome_text(outcome))
         if made is not None:
             click.echo(report.clean(sentence(made)))
-    code = EXIT_CODES[outcome.outcome]
+    code = report.OF_OUTCOME[outcome.outcome]
     raise SystemExit(report.DONE if made is not None and outcome.outcome == "rolled_back" else code)
 
 
@@ -175,7 +175,7 @@ def _end(outcome: Outcome, name: str, *, as_json: bool, asked_back: bool) -> Non
         report.print_json(outcome_json(outcome, name))
     else:
         click.echo(outcome_text(outcome))
-    code = EXIT_CODES[outcome.outcome]
+    code = report.OF_OUTCOME[outcome.outcome]
     if outcome.outcome == "rolled_back" and asked_back:
         code = report.DONE
     if outcome.outcome == "refused" and outcome.cause == "unreachable":

@@ -12,8 +12,6 @@ from ddtune.profiles.envelope import CANARY
 from ddtune.rollout.link import HostLink
 from ddtune.rollout.units import adopted_unit
 
-BUDGETS = (4, 8, 12, 16, 32, 64)
-BATCHES = (1, 8)
 LIMIT_S = 300.0
 _SLACK_S = 60.0
 

@@ -11,15 +11,6 @@ from ddtune.gate.model import CheckResult
 from ddtune.rollout.model import Outcome, ReleaseRef
 from ddtune.rollout.state import HostState
 
-EXIT_CODES = {
-    "committed": 0,
-    "rolled_back": 3,
-    "rollback_failed": 4,
-    "unknown": 5,
-    "host_action_required": 6,
-    "refused": 7,
-}
-
 OUTCOME_OF_STATE = {
     "COMMITTED": "committed",
     "ROLLED_BACK": "rolled_back",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
+from ddtune.cli import report
+from ddtune.cli.report import OF_OUTCOME
 from ddtune.gpu.model import Alarm
 from ddtune.profiles.model import Release
 from ddtune.rollout import preflight
 from ddtune.rollout.ending import end_in
 from ddtune.rollout.model import Outcome, ReleaseRef
-from ddtune.rollout.outcome import EXIT_CODES, host_times, outcome_json, with_txn
+from ddtune.rollout.outcome import OUTCOME_OF_STATE, host_times, outcome_json, with_txn
 from ddtune.rollout.state import is_over, read_state
 from ddtune.rollout.timing import Stopwatch
 from ddtune.rollout.watch import TxnWatch
@@ -134,12 +138,20 @@ def test_the_outcome_is_what_the_host_decided() -> None:
 
 
 def test_every_outcome_has_its_exit_code_and_its_json() -> None:
-    for outcome, code in EXIT_CODES.items():
+    assert set(OF_OUTCOME) == {*OUTCOME_OF_STATE.values(), "unknown", "refused"}
+    for outcome, code in OF_OUTCOME.items():
         body = outcome_json(dataclasses.replace(begun(), outcome=outcome), "b300")
         assert body["proto"] == 1
         assert body["outcome"] == outcome
         assert 0 <= code <= 7
-    assert sorted(EXIT_CODES.values()) == [0, 3, 4, 5, 6, 7]
+    assert sorted(OF_OUTCOME.values()) == [0, 3, 4, 5, 6, 7]
+
+
+def test_the_page_has_every_exit_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    listed = re.findall(r"^\| (\d+) \|", page.partition("## Exit codes")[2].partition("\n## ")[0], re.M)
+    codes = [value for name, value in vars(report).items() if name.isupper() and isinstance(value, int)]
+    assert sorted(map(int, listed)) == sorted(codes)
 
 
 def test_host_times_come_only_from_both_ends() -> None:
