@@ -10,11 +10,8 @@ from typing import Any
 from ddtune.host.bundle import loader_argv, loader_payload
 from ddtune.host.connection import Connection, Result
 from ddtune.host.errors import HelperFailed, HelperRefused
+from ddtune.onhost.paths import PROTO, Paths
 
-PROTO = 1
-_HELPER = "/usr/local/libexec/ddtune-host"
-# What follows the helper's name for logins that may only look.
-_VIEWER = "-ro"
 _ENTRY = "ddtune.onhost.main"
 
 
@@ -33,14 +30,15 @@ class Helper:
         login_is_root: bool | None = None,
     ) -> None:
         self._conn = conn
-        self._path = f"{root}{_HELPER}"
+        self._paths = Paths(root)
+        self._path = self._paths.helper
         self._python = python
         self._sudo = not (conn.user == "root" if login_is_root is None else login_is_root)
 
     @property
     def only_looks(self) -> bool:
         """Whether the last call was answered by the helper of logins that may only look."""
-        return self._path.endswith(_VIEWER)
+        return self._path == self._paths.viewer
 
     async def call(self, verb: str, unit: str | None = None, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
         """The helper's answer to ``verb``.
@@ -53,12 +51,11 @@ class Helper:
         except HelperFailed as error:
             if error.cause != "read_only" or not self._sudo or self.only_looks:
                 raise
-            viewer = f"{self._path}{_VIEWER}"
             try:
-                answer = await self._ask(viewer, request, timeout)
+                answer = await self._ask(self._paths.viewer, request, timeout)
             except HelperFailed:
                 raise error from None
-            self._path = viewer
+            self._path = self._paths.viewer
             return answer
 
     async def _ask(self, path: str, request: bytes, timeout: float) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Optional
 
-from .paths import Install, UnitPaths
+from .paths import Install, Paths, UnitPaths
 
 STOP_TIMEOUT_S = 45.0
 _PLAIN = re.compile(r"[A-Za-z0-9/:_.,@+=-]+")
@@ -29,7 +29,7 @@ def render(install: Install, unit: str, stop_timeout_s: float) -> str:
 # ddtune picks what this service runs. To run it without ddtune, as its own unit file says: remove this file, then
 #   systemctl daemon-reload && systemctl restart {unit}
 # Back to the last release that passed its gate, with neither ddtune's client nor a network:
-#   {install.root}/usr/local/sbin/ddtune-rollback
+#   {Paths(install.root).rollback}
 
 [Unit]
 OnFailure=ddtune-ended@{unit.replace("%", "%%")}.service

@@ -9,6 +9,7 @@ from ddtune.config.model import HostConfig
 from ddtune.host import bundle
 from ddtune.host.connection import Connection
 from ddtune.host.helper import as_root_run
+from ddtune.onhost.paths import PROTO
 from ddtune.rollout.errors import Refused
 from ddtune.rollout.privilege import Privilege
 
@@ -17,7 +18,7 @@ def constants(config: HostConfig) -> dict[str, Any]:
     """What is rendered into the installation of this host."""
     root = config.root
     return {
-        "proto": 1,
+        "proto": PROTO,
         "root": root,
         "python": config.python,
         "systemctl": f"{root}/usr/bin/systemctl",

@@ -8,6 +8,7 @@ import shlex
 from typing import Any
 
 from ddtune.host import bundle
+from ddtune.onhost.paths import Paths
 from ddtune.rollout.errors import Refused
 
 _END = "end-of-this-file"
@@ -50,28 +51,21 @@ def script(host: str, user: str, install: dict[str, Any], viewer: str | None = N
     for name in (user, viewer):
         if name is not None and not _USER.fullmatch(name):
             raise Refused("unknown", f"the login {name!r} cannot be written into a sudoers file: use another one.")
-    root = install["root"]
-    paths = [
-        f"{root}/usr/local/lib/ddtune/{install['proto']}/",
-        f"{root}/usr/local/libexec/ddtune-host",
-        f"{root}/usr/local/libexec/ddtune-host-ro",
-        f"{root}/usr/local/sbin/ddtune-rollback",
-        f"{root}/etc/systemd/system/ddtune-ended@.service",
-        f"{root}/etc/sudoers.d/ddtune",
-    ]
+    paths = Paths(install["root"])
+    written = (f"{paths.lib}/", paths.helper, paths.viewer, paths.rollback, paths.ended_service, paths.sudoers)
     head = f"""\
 #!/bin/sh
 # Installs ddtune's on-host programs, for the login {user} of {host}. Read it, then run it as root on that host:
 #   sudo sh THIS-FILE
 # It starts and stops no service and changes no unit. It writes:
-""" + "".join(f"#   {path}\n" for path in paths)
+""" + "".join(f"#   {path}\n" for path in written)
     also = ""
     if viewer is not None:
         also = f"# and one lets {viewer} look, through a helper that has no verb that changes anything:\n"
-        also += f'#   {viewer} ALL=(root) NOPASSWD: {root}/usr/local/libexec/ddtune-host-ro ""\n'
+        also += f'#   {viewer} ALL=(root) NOPASSWD: {paths.viewer} ""\n'
     head += f"""\
 # The one line in the sudoers file lets {user} run the helper, which takes no arguments, as root:
-#   {user} ALL=(root) NOPASSWD: {root}/usr/local/libexec/ddtune-host ""
+#   {user} ALL=(root) NOPASSWD: {paths.helper} ""
 {also}# To take all of it away again: ddtune unadopt {host}, and then the rm that it prints.
 # What follows are the programs as text; their sha256 as one zip is
 #   {bundle.pyz_sha256()}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ddtune.config.model import HostConfig
 from ddtune.host.connect import connect
 from ddtune.live.target import target_of
+from ddtune.onhost.paths import Paths
 from ddtune.rollout.errors import Refused
 
 
@@ -30,7 +31,7 @@ async def adopted_unit(config: HostConfig) -> str:
     if config.unit is not None:
         return config.unit
     async with connect(target_of(config)) as conn:
-        result = await conn.run(["ls", "-1", f"{config.root}/var/lib/ddtune"], timeout=15.0)
+        result = await conn.run(["ls", "-1", Paths(config.root).state], timeout=15.0)
     names = sorted(line for line in result.out.decode(errors="replace").splitlines() if line.endswith(".service"))
     unit = choose(config.name, names)
     if unit is None:

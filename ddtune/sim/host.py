@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from ddtune.onhost.paths import Paths
 from ddtune.sim import bare, descriptor, layout, nvml
 from ddtune.sim.descriptor import Descriptor
 from ddtune.sim.settings import Settings
@@ -155,7 +156,7 @@ class EmbeddedHost:
 
     async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Hands one request to the installed helper; returns its answer. Raises HostError where it refuses."""
-        return await self._ask([f"{self.root}/usr/local/libexec/ddtune-host"], request)
+        return await self._ask([Paths(str(self.root)).helper], request)
 
     async def _ask(self, argv: Sequence[str], payload: Mapping[str, Any]) -> dict[str, Any]:
         code, out, err = await self.exec(argv, json.dumps(payload).encode())
