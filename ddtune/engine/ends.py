@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ddtune.engine.model import LogLine
 
 _EXITED = re.compile(r"^\S+\.service: Main process exited, code=(?P<code>\w+), status=(?P<status>\d+)")
-_RESULT = re.compile(r"^\S+\.service: Failed with result '(?P<result>[\w-]+)'")
 _ASKED = re.compile(r"^Stopping ")
 _KERNEL_OOM = re.compile(r"[Oo]ut of memory: Kill(?:ed)? process (\d+)|oom-kill:|oom_reaper: reaped process (\d+)")
 CONSEQUENCE = re.compile(

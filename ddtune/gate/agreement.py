@@ -5,7 +5,7 @@ Two rules, each on the first position where a prompt's answer differs from the r
 *Where it parts.* With the gaps between the reference's two likeliest tokens known, a parting is harmless at a near-tie
 (0.5 nats and less) with the other likely token, or where the reference parts from itself; all else is a suspect. The
 candidate fails with more suspects than the reference's own share of them allows: a binomial tail under 1 in 10,000, a
-share of at least 2 % taken as its own. With 26 prompts that is 5 suspects and more; with the quick gate's 4 it is 3.
+share of at least 2 % taken as its own. With 22 prompts that is 5 suspects and more; with the quick gate's 4 it is 3.
 
 *When it parts.* Without gaps only early partings tell: the candidate fails when the median is under ``floor = min(5
 tokens, a quarter of the reference's median against itself)``, so when more than half of the prompts part at once.

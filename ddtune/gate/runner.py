@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ddtune.gate import accept, detectors, prompts, verbatim
 from ddtune.gate.baseline import Baseline, measure
@@ -20,24 +19,21 @@ from ddtune.gate.sending import EngineGone, Inspect, Send
 from ddtune.gate.stage import LONG_PROMPT, OnCheck, OnEvent, Stage, Stopped
 from ddtune.gate.stage import nothing as ignore
 
-__all__ = ["Baseline", "EngineGone", "baseline", "canary", "full", "quick", "soak"]
+__all__ = ["Baseline", "EngineGone", "baseline", "full", "quick", "soak"]
 
 QUICK_LIMIT_S = 60.0
 FULL_LIMIT_S = 180.0
 # A healthy candidate may be this many times slower than stable before time cuts it.
 SLOWER = 4.0
 SOAK_CONCURRENCY = 4
+# What a soak may take besides its duration.
+SOAK_ASKING_S = 60.0
 # Of a soak's requests, those that may fail to come back without putting it in doubt.
 SOAK_LOST = 0.01
 # Idle seconds after a load, and the share of the soak that they are at most.
 IDLE_S, IDLE_SHARE = 20.0, 0.1
 
 baseline = measure
-
-
-def canary(stable: Baseline) -> Mapping[str, Any] | None:
-    """What the host's guard asks of stable after a rollback, with the text that the answer must contain."""
-    return stable.canary
 
 
 async def quick(
@@ -121,21 +117,18 @@ async def soak(
     requests: int,
     progress: OnCheck = ignore,
     *,
-    expected_s: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    on_round: Callable[[int, int], None] = ignore,
     events: OnEvent = ignore,
 ) -> GateReport:
     """Rounds of copies and continuations, spread over ``duration_s``, until both it and ``requests`` are over.
 
     The first round comes after a load and then some idle seconds, and the others leave idle seconds between them: some
-    faults wait for the moment when nothing runs. ``on_round`` hears how many requests were asked, of how many. A soak
-    that needs more than four times ``duration_s`` and ``expected_s`` for its requests is inconclusive. Raises
-    :class:`EngineGone` as :func:`quick` does.
+    faults wait for the moment when nothing runs. A soak that needs more than four times ``duration_s`` and a minute for
+    its requests is inconclusive. Raises :class:`EngineGone` as :func:`quick` does.
     """
     rounds = max(1, math.ceil(requests / SOAK_BATCH))
-    run = Stage("soak", send, plan, stable, progress, SLOWER * duration_s + expected_s, clock, events)
+    run = Stage("soak", send, plan, stable, progress, SLOWER * duration_s + SOAK_ASKING_S, clock, events)
     if not run.planned("soak"):
         return run.report()
     number, idle_s = 0, min(IDLE_S, IDLE_SHARE * duration_s)
@@ -148,7 +141,6 @@ async def soak(
             probes = prompts.soak_round(stable.nonce, number, SOAK_BATCH, stable.copy_style, plan.sizes, long=long)
             await run.ask(probes, SOAK_CONCURRENCY)
             number += 1
-            on_round(len(run.seen), max(requests, len(run.seen)))
             # By itself: what begins now must not drown in what was well before.
             verdict = _soaked(run, plan, idle_s, run.seen[-len(probes) :])
             if verdict.verdict is not Verdict.PASS:

@@ -37,11 +37,6 @@ def meaning(number: int, text: str = "") -> Meaning:
     return Meaning(name, blames, _table()["actions"][action] if action else None)
 
 
-def numbers() -> dict[int, str]:
-    """Every number of the catalogue and what it blames where its text says nothing."""
-    return {int(number): str(entry["blames"]) for number, entry in _table()["xid"].items()}
-
-
 def _recovery(name: str, text: str) -> Meaning:
     found = _RECOVERY.search(text)
     word = found[1] if found else ""

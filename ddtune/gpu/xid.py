@@ -50,7 +50,7 @@ class XidEvent:
 
 @dataclass(frozen=True)
 class Xids:
-    """What was told so far, oldest first; ``_half`` is a sentence that the kernel writes over three lines."""
+    """What was told so far, oldest first; ``half`` is a sentence that the kernel writes over three lines."""
 
     events: tuple[XidEvent, ...] = ()
     half: tuple[str, float] | None = None

@@ -9,8 +9,8 @@ class Unreachable(Exception):  # noqa: N818 (it names the state of the host)
     """The host cannot be reached, logged in to or heard any more.
 
     ``cause`` is ``refused``, ``timeout``, ``name_not_found``, ``no_route``, ``unknown_host_key``, ``changed_host_key``,
-    ``no_host_keys``, ``auth_failed``, ``unsupported_option``, ``bad_name``, ``protocol``, ``command_timeout`` or
-    ``lost``.
+    ``no_host_keys``, ``auth_failed``, ``unsupported_option``, ``bad_name``, ``protocol``, ``command_timeout``,
+    ``no_python`` or ``lost``.
     """
 
     def __init__(self, cause: str, message: str) -> None:

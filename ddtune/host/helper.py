@@ -78,22 +78,15 @@ NO_SUDO = "has no sudo"
 
 
 async def as_root_run(
-    conn: Connection,
-    args: Sequence[str],
-    request: dict[str, Any],
-    *,
-    python: str = "/usr/bin/python3",
-    login_is_root: bool | None = None,
-    timeout: float = 60.0,
+    conn: Connection, args: Sequence[str], request: dict[str, Any], *, python: str = "/usr/bin/python3"
 ) -> dict[str, Any]:
     """Run the on-host program ``args`` (such as ``["install"]``) as root with nothing installed yet.
 
     ``request`` is what it reads as JSON; the answer is raised or given back as the helper's are.
     """
-    sudo = not (conn.user == "root" if login_is_root is None else login_is_root)
-    argv = [*(["sudo", "-n"] if sudo else []), *loader_argv(python, *args)]
+    argv = [*([] if conn.user == "root" else ["sudo", "-n"]), *loader_argv(python, *args)]
     stdin = loader_payload(_ENTRY) + json.dumps({"proto": PROTO, **request}).encode() + b"\n"
-    return _answer(await conn.run(argv, stdin, timeout), conn.label)
+    return _answer(await conn.run(argv, stdin, 60.0), conn.label)
 
 
 def _object(out: bytes) -> dict[str, Any] | None:

@@ -48,13 +48,8 @@ class Facts:
     still_s: float | None = None
 
 
-def word(facts: Facts) -> str:
-    """``serving``, ``idle``, ``starting``, ``busy``, ``dead``, ``down`` or ``unknown``."""
-    return judge(facts)[0]
-
-
 def judge(facts: Facts) -> tuple[str, str]:
-    """The word, and in a few words why."""
+    """``serving``, ``idle``, ``starting``, ``busy``, ``dead``, ``down`` or ``unknown``, and in a few words why."""
     if facts.unit_age is None or facts.unit_age > FRESH_S or not facts.active:
         return "unknown", "systemd was not read of late"
     if facts.active in ("inactive", "failed") or facts.sub == "auto-restart":

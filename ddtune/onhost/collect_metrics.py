@@ -30,7 +30,8 @@ _PAIR = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class Sieve:
-    """Takes exposition text in pieces and keeps the lines of the families above. ``lines`` counts all samples.
+    """Takes exposition text in pieces and keeps the lines of the families above, with the labels that tell
+    series apart. ``lines`` counts all samples.
 
     However much the engine writes, only what is kept and one line stay in memory.
     """
@@ -53,13 +54,6 @@ class Sieve:
     def text(self) -> str:
         """What was kept. A line without its end is left out: its number may have been cut."""
         return "".join(line + "\n" for line in self._kept)
-
-
-def filtered(text: str) -> str:
-    """The lines of ``text`` (Prometheus exposition) of the families above, with the labels that tell series apart."""
-    sieve = Sieve()
-    sieve.feed(text.encode() + b"\n")
-    return sieve.text()
 
 
 def _shortened(line: str) -> str:

@@ -71,7 +71,7 @@ def stop_unit(hand: Hand, txn: Txn, polite: bool) -> bool:
     state = hand.systemctl.state(hand.unit)
     if polite and state.main_pid:
         canary.abort_all(txn.api_port, txn.api_key_file, state.main_pid)
-    hand.systemctl.stop(hand.unit, no_block=True, limit_s=15)
+    hand.systemctl.stop(hand.unit, limit_s=15)
     # Without the stop job the kill would count as a crash, and systemd would start the unit again.
     if _wait_down(hand, txn.stop_timeout_s if polite else txn.stop_grace_s):
         return True

@@ -107,7 +107,7 @@ class Abort:
 
 @dataclass(frozen=True)
 class Fatal:
-    """A line of the journal says that the start ``invocation`` is lost."""
+    """A line of the journal says that the watched start is lost."""
 
     at: float
     op: str

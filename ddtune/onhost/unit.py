@@ -119,14 +119,15 @@ class Systemctl:
         found = [words[2:4] for words in map(str.split, lines) if words[1:2] == [unit]]
         return " ".join(found[0]) if found else ""
 
-    def start(self, unit: str, no_block: bool = True) -> None:
-        self.run("start", *_block(no_block), unit, limit_s=600)
+    def start(self, unit: str) -> None:
+        """Queue the start; systemctl does not wait for its end. So do ``stop`` and ``restart``."""
+        self.run("start", "--no-block", unit, limit_s=600)
 
-    def stop(self, unit: str, no_block: bool = True, limit_s: float = 600) -> None:
-        self.run("stop", *_block(no_block), unit, limit_s=limit_s)
+    def stop(self, unit: str, limit_s: float = 600) -> None:
+        self.run("stop", "--no-block", unit, limit_s=limit_s)
 
-    def restart(self, unit: str, no_block: bool = True) -> None:
-        self.run("restart", *_block(no_block), unit, limit_s=600)
+    def restart(self, unit: str) -> None:
+        self.run("restart", "--no-block", unit, limit_s=600)
 
     def reset_failed(self, unit: str) -> None:
         """Forget failures and the start limit's count. A unit that has none to forget is fine."""
@@ -160,7 +161,3 @@ class Systemctl:
 def guard_unit(op: str) -> str:
     """The name of the service that guards ``op``."""
     return f"ddtune-guard-{op}"
-
-
-def _block(no_block: bool) -> tuple[str, ...]:
-    return ("--no-block",) if no_block else ()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddtune.config.errors import ConfigError
+from ddtune.config.names import nearest
 from ddtune.profiles.argv import flags_in, last_values
 from ddtune.profiles.files import folders, read_file
 from ddtune.profiles.model import Dialect
-from ddtune.profiles.names import nearest
 
 if TYPE_CHECKING:
     from ddtune.profiles.schema import DialectFile

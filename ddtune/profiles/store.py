@@ -34,9 +34,9 @@ def load_profiles() -> dict[str, Profile]:
     return found
 
 
-def draft_profile(name: str, axes: Mapping[str, AxisValue], gate: GateSizes | None = None) -> str:
+def draft_profile(name: str, axes: Mapping[str, AxisValue]) -> str:
     """An editable profile file of these axes, for the user's folder."""
-    sizes = gate or sizes_for(axes)
+    sizes = sizes_for(axes)
     lines = [f"# Drafted from what ran at adoption; save as {name}.toml and edit at will.", "[axes]"]
     lines += [f"{axis} = {toml_text.value(value)}" for axis, value in axes.items()]
     lines += ["", "[gate]", f"concurrency = [{', '.join(map(str, sizes.concurrency))}]"]

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ddtune.config.names import nearest
 from ddtune.profiles import dialects, envelope
 from ddtune.profiles.axes import axes_of
 from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.fit import fit, home
 from ddtune.profiles.lint import lint
 from ddtune.profiles.model import AxisValue, Base, Dialect, Profile, Release, Remark
-from ddtune.profiles.names import nearest
 from ddtune.profiles.resolve import resolve
 from ddtune.rollout import preflight, site_dialect
 from ddtune.rollout.errors import UnknownProfile

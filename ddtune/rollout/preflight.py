@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,7 +146,6 @@ def release_findings(
     return findings
 
 
-def first_blocking(findings: Sequence[Finding], order: Callable[[Finding], int] | None = None) -> Finding | None:
+def first_blocking(findings: Sequence[Finding]) -> Finding | None:
     """The finding that a refusal names first."""
-    blocking = [finding for finding in findings if finding.blocks]
-    return min(blocking, key=order) if blocking and order else (blocking[0] if blocking else None)
+    return next((finding for finding in findings if finding.blocks), None)

@@ -7,18 +7,12 @@ import os
 import signal
 import time
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
     """Makes this process the parent of every orphan below it, as PID 1 is of a machine's."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def die_with_parent(sig: int = signal.SIGKILL) -> None:
-    """Has the kernel send ``sig`` to this process when the thread that made it ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(sig), 0, 0, 0)
 
 
 def descendants(root: int) -> list[tuple[int, str]]:

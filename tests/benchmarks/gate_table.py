@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from ddtune.gate import golden
-from ddtune.gate.chances import excluded
 from ddtune.gate.isolation import probe
 from ddtune.gate.reference import Reference
 from tests.unit.virtual import VirtualService, in_virtual_time
@@ -123,8 +122,13 @@ def rendered(table: dict[str, Any], same: dict[str, Any]) -> str:
         f"itself (seed {same['seed']}, {same['date']}): {failed} failures, {unsure} inconclusive, {passed:,} passed.",
     ]
     if not failed:
-        lines[-1] += f" No failure in so many excludes more than {excluded(same['count']):.2%} with 95 % confidence."
+        lines[-1] += f" No failure in so many excludes more than {_excluded(same['count']):.2%} with 95 % confidence."
     return "\n".join(lines)
+
+
+def _excluded(good: int) -> float:
+    """The share of failures that so many good ones and no other exclude with 95 % confidence."""
+    return 1.0 - float(0.05 ** (1 / good))
 
 
 def _span(values: list[float]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ddtune.engine.log import parse
 from ddtune.engine.model import LogLine
+from ddtune.onhost.collect_metrics import Sieve
 
 DATA = Path(__file__).parent / "data" / "engine"
 LOGS = sorted(path.stem for path in DATA.glob("*.log"))
@@ -15,6 +16,13 @@ _SECONDS = re.compile(r"^ *(\d+\.\d+) ")
 
 def text(name: str) -> str:
     return (DATA / name).read_text(encoding="utf-8")
+
+
+def filtered(text: str) -> str:
+    """What the collector sends of exposition text."""
+    sieve = Sieve()
+    sieve.feed(text.encode() + b"\n")
+    return sieve.text()
 
 
 def log(name: str) -> list[LogLine]:

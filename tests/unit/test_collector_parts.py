@@ -15,7 +15,7 @@ from ddtune.onhost.collect_outbox import LOG_BYTES_KEPT, Outbox
 from ddtune.onhost.collect_unit import expected_schedulers, is_engine
 from ddtune.onhost.paths import UnitPaths
 from tests.unit.collector_box import entry
-from tests.unit.engine_samples import text
+from tests.unit.engine_samples import filtered, text
 
 
 def _taken(outbox: Outbox) -> list[dict[str, object]]:
@@ -50,7 +50,7 @@ def test_log_lines_that_cannot_be_sent_leave_a_gap_and_bounded_memory() -> None:
 def test_what_the_engine_room_reads_is_what_the_collector_sends() -> None:
     assert set(collect_metrics.FAMILIES) == exposition.FAMILIES
     for name in ("metrics-0.5.23-load.txt", "ngram16_g_metrics_c16.txt"):
-        whole, sent = text(name), collect_metrics.filtered(text(name))
+        whole, sent = text(name), filtered(text(name))
         assert exposition.parse(sent).samples.keys() == exposition.parse(whole).samples.keys()
         for family in exposition.FAMILIES:
             assert exposition.parse(sent).total(family) == exposition.parse(whole).total(family)

@@ -256,13 +256,13 @@ def test_baseline_says_that_stable_itself_is_broken() -> None:
 
 
 def test_canary_is_a_copy_or_what_stable_repeats_or_none() -> None:
-    stable = runner.canary(STABLE)
+    stable = STABLE.canary
     assert stable is not None
     assert stable["expect"] in stable["body"]["messages"][0]["content"]
-    counted = runner.canary(measured(only("canary", says("10, 11, 12, 13, 14"))))
+    counted = measured(only("canary", says("10, 11, 12, 13, 14"))).canary
     assert counted is not None
     assert counted["expect"].startswith("10, 11")
-    assert runner.canary(measured(only("canary", says("")))) is None
+    assert measured(only("canary", says(""))).canary is None
 
 
 def test_coding_is_asked_again_before_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:

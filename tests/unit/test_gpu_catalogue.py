@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
+
 import pytest
 
-from ddtune.gpu.catalogue import meaning, numbers
+from ddtune.gpu.catalogue import meaning
 from ddtune.gpu.xid import Xids
 from ddtune.onhost.fatal import XID_APP, XID_HARDWARE, XID_REBOOT, xid
 from ddtune.onhost.journal import Entry
@@ -23,9 +26,9 @@ LINES = [
 
 
 def test_the_two_tables_blame_alike() -> None:
-    blamed = {blames: {number for number, said in numbers().items() if said == blames} for blames in numbers().values()}
-    assert blamed["profile"] == XID_APP
-    assert blamed["hardware"] == XID_HARDWARE
+    table = tomllib.loads(files("ddtune.gpu").joinpath("xid.toml").read_text(encoding="utf-8"))["xid"]
+    for blames, numbers in (("profile", XID_APP), ("hardware", XID_HARDWARE)):
+        assert {int(number) for number, entry in table.items() if entry["blames"] == blames} == numbers
     assert {number for number in XID_HARDWARE if meaning(number).action == "restart the host"} == XID_REBOOT
 
 

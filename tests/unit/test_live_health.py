@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddtune.live.health import Facts, word
+from ddtune.live.health import Facts, judge
 
 UP = Facts(
     unit_age=1.0,
@@ -60,4 +60,4 @@ YOUNG = replace(UP, had_all=False, was_open=False, was_ready=False, running=None
     ],
 )
 def test_one_word_for_the_service(facts: Facts, expected: str) -> None:
-    assert word(facts) == expected
+    assert judge(facts)[0] == expected

@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 
 from ddtune.config.errors import ConfigError
+from ddtune.config.names import nearest
 from ddtune.profiles.dialects import choose, load_dialects, pick_dialect
 from ddtune.profiles.files import shipped_dir
 from ddtune.profiles.model import GateSizes
-from ddtune.profiles.names import nearest
 from ddtune.profiles.schema import ProfileFile, json_schemas
 from ddtune.profiles.store import draft_profile, load_profiles, sizes_for
 

@@ -13,8 +13,8 @@ from ddtune.engine.metrics import parse
 from ddtune.engine.server_info import read_server_info
 from ddtune.live.status import status_json
 from ddtune.onhost.collect_api import Api, Info, Key, chosen
-from ddtune.onhost.collect_metrics import filtered
 from tests.unit.cases.given import Given, Watch
+from tests.unit.engine_samples import filtered
 from tests.unit.engine_samples import text as sample
 
 Answer = Callable[[str], "tuple[int, bytes] | None"]

@@ -62,7 +62,7 @@ class FakeUnit:
     def job(self, unit: str) -> str:
         return ""
 
-    def start(self, unit: str, no_block: bool = True) -> None:
+    def start(self, unit: str) -> None:
         self.calls.append("start")
         self.serial += 1
         which = choose.choose(self.paths, self.invocation)
@@ -70,7 +70,7 @@ class FakeUnit:
         if self.dies(which):
             self.crash()
 
-    def stop(self, unit: str, no_block: bool = True, limit_s: float = 600) -> None:
+    def stop(self, unit: str, limit_s: float = 600) -> None:
         self.calls.append("stop")
         if self.stubborn is None:
             self._down("inactive", asked=True)
