@@ -56,7 +56,10 @@ def _lost(gpus: Sequence[GpuReading]) -> list[Alarm]:
         return []
     names = ", ".join(f"GPU {gpu.index} ({gpu.pci or 'address unknown'})" for gpu in lost)
     verb = "is" if len(lost) == 1 else "are"
-    text = f"{len(gpus) - len(lost)} of {len(gpus)} GPUs answer: {names} {verb} lost; {meaning(79).action}"
+    silent = sum(gpu.silent for gpu in gpus)
+    answer = f"{len(gpus) - len(lost) - silent} of {len(gpus)} GPUs answer"
+    rest = f", and nothing is said of the other {silent}" if silent else ""
+    text = f"{answer}: {names} {verb} lost{rest}; {meaning(79).action}"
     return [Alarm(text, blocks=True)]
 
 

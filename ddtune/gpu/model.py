@@ -13,7 +13,8 @@ class GpuReading:
     the clock event reasons in force (empty when none). ``mig``: the GPU is cut into instances, and what is said of the
     whole of it may be missing. ``recovery`` is what the driver asks for before the GPU is used again, or ``none``.
     ``ecc_uncorrected`` counts memory errors and ``nvlink_errors`` what the links had to repeat, recover or drop, both
-    since the driver was loaded.
+    since the driver was loaded. ``silent``: nothing was said of it where none of the others answered either, so that it
+    is not known to be lost.
     """
 
     index: int
@@ -40,6 +41,7 @@ class GpuReading:
     recovery: str | None = None
     ecc_uncorrected: float | None = None
     nvlink_errors: float | None = None
+    silent: bool = False
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def _reading(gpu: Mapping[str, Any]) -> GpuReading:
         throttle=throttle_names(gpu.get("throttle")),
         compute_capability=str(gpu["compute_capability"]) if gpu.get("compute_capability") else None,
         lost=gpu.get("lost") is True,
+        silent=False,
         mig=gpu["mig"] if isinstance(gpu.get("mig"), bool) else None,
         recovery=str(gpu["recovery"]) if gpu.get("recovery") else None,
         **{name: _number(gpu.get(name)) for name in _NUMBERS},
@@ -99,6 +100,9 @@ def pci_key(address: str) -> str:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return value
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:
+        return None

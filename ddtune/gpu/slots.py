@@ -11,14 +11,15 @@ from ddtune.gpu.reading import pci_key
 
 def keep(known: Sequence[GpuReading], now: Iterable[GpuReading], present: Sequence[str] = ()) -> tuple[GpuReading, ...]:
     """``now`` in the places of ``known``. A GPU that was known, or that the driver is bound to (its PCI address is in
-    ``present``), and that says nothing is lost; it keeps its index and its name.
+    ``present``), and that says nothing is lost where others answer, else silent; it keeps its index and its name.
     """
     left = list(now)
+    absent = _lost if not left or any(not one.lost for one in left) else _silent
     found: list[GpuReading] = []
     for slot in known:
         match = _match(slot, left)
         if match is None:
-            found.append(_lost(slot))
+            found.append(absent(slot))
             continue
         left.remove(match)
         found.append(_identified(match, slot))
@@ -26,7 +27,7 @@ def keep(known: Sequence[GpuReading], now: Iterable[GpuReading], present: Sequen
     missing = {pci_key(address) for address in present} - {_address(one) for one in (*found, *fresh)}
     # Rows without a name of their own are the lost ones, which the driver's addresses name.
     named = [one for one in fresh if one.uuid or one.pci or not missing]
-    named += [GpuReading(-1, "", address, "", lost=True) for address in sorted(missing)]
+    named += [absent(GpuReading(-1, "", address, "")) for address in sorted(missing)]
     return _placed(found, named)
 
 
@@ -52,6 +53,10 @@ def _lost(slot: GpuReading) -> GpuReading:
     return GpuReading(
         slot.index, slot.uuid, slot.pci, slot.name, compute_capability=slot.compute_capability, mig=slot.mig, lost=True
     )
+
+
+def _silent(slot: GpuReading) -> GpuReading:
+    return replace(_lost(slot), lost=slot.lost, silent=not slot.lost)
 
 
 def _placed(found: Sequence[GpuReading], fresh: Sequence[GpuReading]) -> tuple[GpuReading, ...]:

@@ -62,7 +62,7 @@ class Gpus:
 
     def _open(self) -> None:
         nvml, no_nvml = _tried(Nvml)
-        smi, no_smi = (None, None) if nvml else _tried(lambda: Smi(self._tick_s))
+        smi, no_smi = (None, None) if nvml else _tried(lambda: Smi(self._tick_s, len(bound(self._root))))
         self._source = nvml or smi
         self._error = f"nvml: {no_nvml}; nvidia-smi: {no_smi}"
         self._retry_at = time.monotonic() + _RETRY_S
