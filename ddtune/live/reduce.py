@@ -200,7 +200,7 @@ def _forgotten(engine: Engine) -> Engine:
 
 
 def _whole(value: Any) -> int:
-    return int(value) if str(value).isdigit() else 0
+    return int(value) if str(value).isdecimal() else 0
 
 
 _STEPS: dict[str, Callable[[State, Mapping[str, Any], float], State]] = {

@@ -306,6 +306,6 @@ def _note(paths: UnitPaths, fields: Mapping[str, Any], to: Mapping[str, Any]) ->
 def _tp_size(argv: list[str]) -> int | None:
     for flag in ("--tp-size", "--tensor-parallel-size", "--tp"):
         value = flag_value(argv, flag)
-        if value and value.isdigit():
+        if value and value.isdecimal():
             return int(value)
     return None

@@ -175,7 +175,7 @@ def _quarantined(paths: UnitPaths, candidate: str, found: Mapping[str, Any]) -> 
 
 def _below_burst(tries: int, burst: str | None) -> int:
     """Starts that the unit's own start limit lets us make."""
-    limit = int(burst) - 1 if burst and burst.isdigit() and int(burst) else tries
+    limit = int(burst) - 1 if burst and burst.isdecimal() and int(burst) else tries
     return max(1, min(tries, limit))
 
 

@@ -41,7 +41,7 @@ class Table:
         words = line.split()
         if words[:2] == ["#", "Idx"]:
             self._columns = [at - 1 for at, word in enumerate(words) if word.startswith("GPM:")]
-        if len(self._columns) != len(GPM_METRICS) or not words or not words[0].isdigit():
+        if len(self._columns) != len(GPM_METRICS) or not words or not words[0].isdecimal():
             return False
         if len(words) <= self._columns[-1]:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import zlib
 from collections import OrderedDict, deque
@@ -19,7 +20,20 @@ Entry = Mapping[str, Any]
 
 
 def encode(line: Mapping[str, Any]) -> bytes:
-    return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    """``line`` as one line of JSON. What is not finite is not available: JSON has no word for it."""
+    try:
+        text = json.dumps(line, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(line), separators=(",", ":"), allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 class Outbox:

@@ -155,4 +155,4 @@ def _flag(argv: Sequence[str], *names: str) -> int:
 
 
 def _number(text: Optional[str]) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and text.isdecimal() else 0

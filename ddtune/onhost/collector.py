@@ -18,7 +18,7 @@ from typing import Any, Optional
 
 from . import clock, journal_access
 from .api import flag_value
-from .collect_api import Api, Info, Key
+from .collect_api import Api, Info, Key, Once
 from .collect_config import Config, parse
 from .collect_ddtune import Ddtune
 from .collect_gpu import Gpus
@@ -32,6 +32,7 @@ PROTO = 1
 _FIRST_LINE_KEPT = 1 << 20
 _DDTUNE_S = 5.0
 _LOOK_AGAIN_S = 5.0
+_FAILED_S = 1.0
 
 
 def main(_arguments: list[str]) -> int:
@@ -80,8 +81,8 @@ class Collector:
         self._packer = Packer() if config.packed else None
 
     def run(self) -> None:
-        self._sample(lambda: [self._gpus.line()], self._config.tick_s)
-        self._sample(XidEvents().lines, 0.0)
+        self._sample("GPU readings", lambda: [self._gpus.line()], self._config.tick_s)
+        self._sample("Xids of NVML", XidEvents().lines, 0.0)
         self._look()
         try:
             self._loop()
@@ -136,21 +137,28 @@ class Collector:
         unit.line()
         # The engine's own word for its port; the operator's, where its command line has none.
         named = flag_value(unit.argv, "--port") or ""
-        port = int(named) if named.isdigit() else config.api_port
+        port = int(named) if named.isdecimal() else config.api_port
         api = Api(port, key, self._note)
         info = Info(port, key, lambda: api.open, lambda: unit.invocation)
-        self._sample(api.lines, config.tick_s)
-        self._sample(info.lines, max(1.0, config.tick_s))
+        self._sample("the API's answers", api.lines, config.tick_s)
+        self._sample("the engine's account of itself", info.lines, max(1.0, config.tick_s))
         ddtune = Ddtune(config.paths.unit(name))
-        self._sample(_Service(unit, ddtune, self._note).lines, max(1.0, config.tick_s))
+        self._sample("unit and files", _Service(unit, ddtune, self._note).lines, max(1.0, config.tick_s))
 
-    def _sample(self, lines: Callable[[], list[dict[str, Any]]], every_s: float) -> None:
+    def _sample(self, what: str, lines: Callable[[], list[dict[str, Any]]], every_s: float) -> None:
+        said = Once(self._note)
+
         def work() -> None:
             due = time.monotonic()
             while not self._stopping.is_set():
-                for line in lines():
-                    self._outbox.reading(line)
-                due = max(due + every_s, time.monotonic())
+                pause_s = every_s
+                try:
+                    for line in lines():
+                        self._outbox.reading(line)
+                except Exception as error:  # noqa: BLE001 (whatever one reading holds, the next ones go on)
+                    said(f"{what} could not be read: {type(error).__name__}: {error}.")
+                    pause_s = max(every_s, _FAILED_S)
+                due = max(due + pause_s, time.monotonic())
                 self._stopping.wait(due - time.monotonic())
 
         threading.Thread(target=work, daemon=True).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import time
@@ -16,6 +17,7 @@ from .paths import Install
 
 _MAX_LINE = 1 << 20
 _AGAIN_S = 1.0
+_DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def parse(raw: bytes, source: str) -> Entry | None:
     """A line of ``journalctl -o json``; None when it is none. Bytes that are not UTF-8 are replaced."""
     try:
         found = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None
@@ -45,24 +47,28 @@ def parse(raw: bytes, source: str) -> Entry | None:
     # systemd's own lines about the unit carry PID 1's invocation in the trusted field, if any.
     if found.get("_PID") == "1":
         invocation = found.get("INVOCATION_ID")
-    pid = found.get("_PID")
-    stamp = found.get("__REALTIME_TIMESTAMP")
+    micros = _whole(found.get("__REALTIME_TIMESTAMP"))
+    cursor = found.get("__CURSOR")
     return Entry(
-        at=int(stamp) / 1e6 if isinstance(stamp, str) and stamp.isdigit() else time.time(),
+        at=time.time() if micros is None else micros / 1e6,
         source=source,
         text=_text(found.get("MESSAGE")),
-        cursor=found.get("__CURSOR"),
+        cursor=cursor if isinstance(cursor, str) else None,
         invocation=invocation if isinstance(invocation, str) else None,
-        pid=int(pid) if isinstance(pid, str) and pid.isdigit() else None,
+        pid=_whole(found.get("_PID")),
     )
+
+
+def _whole(word: Any) -> int | None:
+    return int(word) if isinstance(word, str) and _DIGITS.fullmatch(word) else None
 
 
 def _text(message: Any) -> str:
     """MESSAGE as text: journalctl gives bytes that are not UTF-8 as a list of numbers, and a long one as null."""
-    if isinstance(message, list):
+    while isinstance(message, list):
         with suppress(TypeError, ValueError):
             return bytes(message).decode("utf-8", "replace")
-        return _text(message[-1]) if message else ""
+        message = message[-1]
     return message if isinstance(message, str) else ""
 
 

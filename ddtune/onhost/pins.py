@@ -21,7 +21,7 @@ def of_argv(argv: Sequence[str]) -> Optional[int]:
     """The port that an engine's command line names or leaves at its default; None where a file may name it."""
     value = flag_value(argv, "--port")
     if value is not None:
-        return int(value) if value.isdigit() else None
+        return int(value) if value.isdecimal() else None
     return None if flag_value(argv, "--config") or program_length(argv) is None else DEFAULT_PORT
 
 

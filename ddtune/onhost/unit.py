@@ -57,7 +57,7 @@ def parse_show(text: str) -> dict[str, str]:
 
 
 def _number(value: str | None) -> int:
-    return int(value) if value and value.isdigit() else 0
+    return int(value) if value and value.isdecimal() else 0
 
 
 def unit_state(props: dict[str, str]) -> UnitState:

@@ -149,4 +149,4 @@ def _about(paths: UnitPaths, sha: str | None) -> Answer | None:
 
 
 def _number(value: str | None) -> int | None:
-    return int(value) if value and value.isdigit() else None
+    return int(value) if value and value.isdecimal() else None

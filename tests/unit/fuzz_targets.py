@@ -29,10 +29,13 @@ from ddtune.live.picture import snapshot
 from ddtune.live.reduce import reduce
 from ddtune.live.state import State
 from ddtune.live.status import status_json
+from ddtune.onhost import journal as guards
 from ddtune.onhost.collect_api import chosen
 from ddtune.onhost.collect_journal import parse_entry
 from ddtune.onhost.collect_metrics import Sieve
+from ddtune.onhost.collect_outbox import encode
 from ddtune.onhost.collect_smi import FIELDS, lost_in, parse_row
+from ddtune.onhost.fatal import xid
 from tests.unit.collector_box import entry
 from tests.unit.engine_samples import LOGS, text
 
@@ -76,8 +79,15 @@ _JSON = st.recursive(
 )
 
 
+_WORD = st.one_of(_JSON, st.sampled_from(["²", "٣", "-1", "1e9", "9" * 5000, *_KERNEL]))
+
+
 def _object(*names: str, inner: st.SearchStrategy[Any] = _JSON) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from(names), inner, max_size=len(names))
+
+
+def _none(word: str) -> None:
+    raise AssertionError(f"{word} is not JSON")
 
 
 def _finite(found: object) -> None:
@@ -130,7 +140,22 @@ def journal(drawn: bytes | dict[str, Any]) -> None:
     if found is not None:
         assert isinstance(found["text"], str)
         assert math.isfinite(found["at"])
-        json.dumps(found, allow_nan=False)
+        assert json.loads(encode(found)) == found
+
+
+def guard(drawn: bytes | dict[str, Any]) -> None:
+    raw = drawn if isinstance(drawn, bytes) else json.dumps(drawn).encode()
+    found = guards.parse(raw, "kernel")
+    if found is None:
+        return
+    assert isinstance(found.text, str)
+    assert math.isfinite(found.at)
+    assert all(word is None or isinstance(word, str) for word in (found.cursor, found.invocation))
+    assert found.pid is None or found.pid >= 0
+    match = xid(found)
+    if match is not None:
+        _finite({**match.evidence, "pid": match.pid, "action": match.action})
+        assert "NVRM" in found.text
 
 
 def smi(drawn: str) -> None:
@@ -144,6 +169,7 @@ def smi(drawn: str) -> None:
             assert value in words
         elif isinstance(value, int | float) and not isinstance(value, bool) and name != "lost":
             assert any(_same(word, value) for word in words)
+    assert json.loads(encode({"t": "gpus", "gpus": [found]}))["gpus"] == [found]
     (one,) = keep((), from_line({"gpus": [found]}))
     _finite(asdict(one))
 
@@ -153,12 +179,13 @@ def _same(word: str, value: float) -> bool:
         read = int(word, 16) if word.startswith("0x") else float(word)
     except ValueError:
         return False
-    return read == value or (read != read and value != value)
+    return read == value
 
 
 def server_info(drawn: Any) -> None:
     info, loads = read_server_info(drawn), read_loads(drawn)
     told = repr(drawn)
+    json.loads(encode({"t": "loads", "body": drawn}), parse_constant=_none)
     if info is not None:
         _finite(asdict(info))
         assert info.version is None or repr(info.version) in told
@@ -229,6 +256,17 @@ TARGETS = {
             st.binary(max_size=60),
             _edited([entry(1.0, "x", "c", PRIORITY="6", _PID="7")]).map(lambda line: line.encode("utf-8", "replace")),
             _object("MESSAGE", "__REALTIME_TIMESTAMP", "__CURSOR", "PRIORITY", "_PID", "_LINE_BREAK", "_STREAM_ID"),
+        ),
+    ),
+    "guard": Target(
+        guard,
+        st.one_of(
+            st.binary(max_size=60),
+            st.integers(0, 200_000).map(lambda depth: b'{"MESSAGE":' + b"[" * depth),
+            _edited([entry(1.0, line, "c", _PID="7") for line in _KERNEL]).map(
+                lambda line: line.encode("utf-8", "replace")
+            ),
+            _object("MESSAGE", "__REALTIME_TIMESTAMP", "__CURSOR", "_PID", "INVOCATION_ID", inner=_WORD),
         ),
     ),
     "nvidia_smi": Target(smi, _edited([_ROW])),

@@ -190,3 +190,10 @@ def test_whether_the_launcher_made_this_start(tmp_path: Path) -> None:
     assert reader.line(("e",), "j")["launched"] is False
     Path(paths.chosen).write_text("not for this viewer")
     assert reader.line(("e",), "i")["launched"] is None
+
+
+def test_what_json_has_no_word_for_is_not_available() -> None:
+    outbox = Outbox()
+    outbox.reading({"t": "loads", "body": {"loads": [{"gen_throughput": float("nan"), "x": (1, float("-inf"))}]}})
+    (line,) = _taken(outbox)
+    assert line["body"] == {"loads": [{"gen_throughput": None, "x": [1, None]}]}

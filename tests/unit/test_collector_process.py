@@ -224,6 +224,16 @@ def test_nvidia_smi_stands_in_for_nvml(tmp_path: Path, monkeypatch: pytest.Monke
         assert (gpu["power_w"], gpu["util"], gpu["throttle"], gpu["compute_capability"]) == (None, 97.0, 4, "10.3")
 
 
+def test_a_reading_that_cannot_be_sent_ends_no_sampler(tmp_path: Path) -> None:
+    broken = (
+        NVML.replace("return 50", "return object() if next(looks) < 2 else 50")
+        + "\nlooks = __import__('itertools').count()\n"
+    )
+    with box(tmp_path) as made, running(made.config(), nvml=broken) as collector:
+        assert "GPU readings could not be read: TypeError" in collector.until(_of("note"))["text"]
+        assert collector.until(_of("gpus"))["gpus"][0]["temperature_c"] == 50
+
+
 def _entry_text(place: int) -> str:
     message = {"__REALTIME_TIMESTAMP": "1000000", "__CURSOR": f"c{place}", "MESSAGE": "x" * 8000}
     return json.dumps(message)
