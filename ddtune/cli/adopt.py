@@ -73,7 +73,7 @@ def _print_installer(config: HostConfig, viewer: str | None, *, as_json: bool) -
     if as_json:
         report.print_json({"proto": 1, "host": config.name, "simulated": config.simulated, "installer": text})
     else:
-        click.echo(text, nl=False)
+        report.say(text, nl=False)
 
 
 def _drill(config: HostConfig, done: Adoption, *, as_json: bool) -> Outcome:
@@ -88,7 +88,7 @@ def _drill(config: HostConfig, done: Adoption, *, as_json: bool) -> Outcome:
     config = replace(config, unit=done.unit, api_port=done.api_port or config.api_port)
 
     def say(step: Progress) -> None:
-        click.echo(progress_text(step), err=as_json)
+        report.say(progress_text(step), err=as_json)
 
     with Worker() as worker:
         session = Session(config, worker)
@@ -99,7 +99,7 @@ def _drill(config: HostConfig, done: Adoption, *, as_json: bool) -> Outcome:
         finally:
             worker.submit(session.close()).result()
     if not as_json:
-        click.echo(outcome_text(outcome))
+        report.say(outcome_text(outcome))
     return outcome
 
 
@@ -113,22 +113,22 @@ def _say(done: Adoption, host: str, *, upgrade: bool, drill: str) -> None:
     unit = report.clean(done.unit)
     if upgrade:
         what = "new programs" if done.installed else "these programs already"
-        click.echo(f"{host} has {what}; nothing was restarted.")
+        report.say(f"{host} has {what}; nothing was restarted.")
         return
     if done.already:
-        click.echo(f"{unit} on {host} is under ddtune already; it runs {done.profile} ({done.standing}).")
+        report.say(f"{unit} on {host} is under ddtune already; it runs {done.profile} ({done.standing}).")
     else:
-        click.echo(f"{unit} on {host} is under ddtune; it stands {done.standing} as {done.profile}.")
+        report.say(f"{unit} on {host} is under ddtune; it stands {done.standing} as {done.profile}.")
         proven = "a gated restart proves it now" if drill == "now" else "the next one that happens anyway proves it"
-        click.echo(f"Nothing was restarted. From now on a start goes through ddtune's launcher: {proven}.")
+        report.say(f"Nothing was restarted. From now on a start goes through ddtune's launcher: {proven}.")
     for warning in done.warnings:
-        click.echo(f"Note: {report.clean(warning)}.")
+        report.say(f"Note: {report.clean(warning)}.")
     if done.draft:
-        click.echo(f"No profile has these axes. Save this as a profile to switch back to it by name:\n\n{done.draft}")
+        report.say(f"No profile has these axes. Save this as a profile to switch back to it by name:\n\n{done.draft}")
     if done.dialect_file and done.dialect_draft:
-        click.echo(f"How its engine spells the axes of profiles is in {done.dialect_file}, yours to edit:\n")
+        report.say(f"How its engine spells the axes of profiles is in {done.dialect_file}, yours to edit:\n")
     if done.dialect_draft:
-        click.echo("\n".join(f"  {report.clean(line)}".rstrip() for line in done.dialect_draft.splitlines()))
+        report.say("\n".join(f"  {report.clean(line)}".rstrip() for line in done.dialect_draft.splitlines()))
 
 
 def _json(done: Adoption, host: str, config: HostConfig) -> dict[str, Any]:
@@ -172,13 +172,13 @@ def unadopt(host: str, as_json: bool) -> None:
         report.print_json({"proto": 1, "host": host, "simulated": config.simulated, **kept})
         return
     if answer.get("removed"):
-        click.echo(f"{host} is out of ddtune; its service was not touched. Removed:")
+        report.say(f"{host} is out of ddtune; its service was not touched. Removed:")
     else:
-        click.echo(f"Nothing of ddtune was left to remove on {host}.")
+        report.say(f"Nothing of ddtune was left to remove on {host}.")
     for path in answer.get("removed") or ():
-        click.echo(f"  {report.clean(path)}")
+        report.say(f"  {report.clean(path)}")
     if answer.get("by_hand"):
-        click.echo(f"Only root can remove the rest; on the host:\n  sudo {report.clean(answer['by_hand'])}")
+        report.say(f"Only root can remove the rest; on the host:\n  sudo {report.clean(answer['by_hand'])}")
     after = answer.get("next_start") or {}
     if after.get("differs"):
-        click.echo(f"Its next start differs from what runs now: {report.clean(str(after.get('command')))}")
+        report.say(f"Its next start differs from what runs now: {report.clean(str(after.get('command')))}")

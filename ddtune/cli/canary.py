@@ -70,7 +70,7 @@ def canary(host: str, budgets: tuple[int, ...], batch: tuple[int, ...], as_json:
     if as_json:
         report.print_json({"proto": 1, "host": host, "simulated": config.simulated, **canary_json(done)})
     else:
-        click.echo(canary_text(done, host, simulated=config.simulated))
+        report.say(canary_text(done, host, simulated=config.simulated))
     if found.worst in (Sound.CRASH, Sound.WRONG):
         raise SystemExit(report.CHECK_FAILED)
     if found.worst is not Sound.SOUND:

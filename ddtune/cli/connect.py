@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import click
 
+from ddtune.cli import report
 from ddtune.cli.hosts import reached
 from ddtune.cli.looks import look, look_options
 from ddtune.config.model import HostConfig
@@ -61,4 +62,4 @@ def ask_passphrases(config: HostConfig) -> None:
             passphrase = click.prompt(text, default="", show_default=False, hide_input=True)
             if not passphrase or unlock(path, passphrase):
                 break
-            click.echo("That is not its passphrase.")
+            report.say("That is not its passphrase.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -68,9 +67,8 @@ async def _serve(engine: str | None, *, real_gpus: bool, until_eof: bool, as_jso
         else:
             what = " (simulated)" if simulated else ""
             then = f"connect {name} --write" if engine is None else f"adopt {name}"
-            click.echo(f"{name} is up{what}. In another terminal: ddtune {then}")
-            click.echo("Ctrl-C ends it with all its processes.")
-            sys.stdout.flush()
+            report.say(f"{name} is up{what}. In another terminal: ddtune {then}")
+            report.say("Ctrl-C ends it with all its processes.")
         await ended.wait()
 
 

@@ -42,11 +42,11 @@ def doctor(host: str, as_json: bool) -> None:
     else:
         width = max(len(one.name) for one in symptoms)
         for one in symptoms:
-            click.echo(f"{MARKS[one.ok]:6}  {one.name:{width}}  {report.clean(one.seen)}")
+            report.say(f"{MARKS[one.ok]:6}  {one.name:{width}}  {report.clean(one.seen)}")
             if one.cost and one.ok is not True:
-                click.echo(f"{'':{width + 8}}  costs: {report.clean(one.cost)}")
+                report.say(f"{'':{width + 8}}  costs: {report.clean(one.cost)}")
             if one.mend and one.ok is not True:
-                click.echo(f"{'':{width + 8}}  mend:  {report.clean(one.mend)}")
+                report.say(f"{'':{width + 8}}  mend:  {report.clean(one.mend)}")
     if seen.unreachable is not None:
         raise SystemExit(report.UNREACHABLE)
     if bad:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import click
-
 from ddtune.cli import report
 
 NOT_JUDGED = frozenset(("unsupported_unit", "read_only", "not_adopted", "drift", "busy", "unknown"))
@@ -59,4 +57,4 @@ def judged(host: str, *, as_json: bool) -> Iterator[None]:
 def _show_difference(detail: dict[str, Any]) -> None:
     for name, words in (("on_disk", "the unit says"), ("running", "what runs  ")):
         if detail.get(name):
-            click.echo(f"{words}: {report.clean(str(detail[name]))}", err=True)
+            report.say(f"{words}: {report.clean(str(detail[name]))}", err=True)

@@ -49,10 +49,10 @@ def evidence(host: str, op: str, out: Path | None, as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{path} ({len(found.data):,} bytes): {', '.join(found.contents)}")
-    click.echo("Not in it:")
+    report.say(f"{path} ({len(found.data):,} bytes): {', '.join(found.contents)}")
+    report.say("Not in it:")
     for line in found.left_out:
-        click.echo(f"  {report.clean(line)}")
+        report.say(f"  {report.clean(line)}")
 
 
 def _write(path: Path, data: bytes) -> None:

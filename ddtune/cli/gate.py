@@ -15,7 +15,7 @@ from ddtune.gate.model import GateEvent, Verdict
 def _told(event: GateEvent) -> None:
     """Where the gate stands, for who waits: a line on standard error as a check begins."""
     if not event.asked and event.result is None:
-        click.echo(f"{event.stage} {event.number} of {event.of}: {event.check}", err=True)
+        report.say(f"{event.stage} {event.number} of {event.of}: {event.check}", err=True)
 
 
 @click.command()
@@ -46,10 +46,10 @@ def gate(host: str, quick: bool, as_json: bool) -> None:
     else:
         for check in done.checks.values():
             spent = f"{check.tokens} of {check.budget} tokens" if check.budget else f"{check.tokens} tokens"
-            click.echo(f"{check.verdict.value:12}  {check.name:16} {report.clean(check.reason)}")
-            click.echo(f"{'':31}{spent}, {check.seconds:.1f} s")
+            report.say(f"{check.verdict.value:12}  {check.name:16} {report.clean(check.reason)}")
+            report.say(f"{'':31}{spent}, {check.seconds:.1f} s")
         for name, why in done.not_planned.items():
-            click.echo(f"{'not planned':12}  {name:16} {why}")
+            report.say(f"{'not planned':12}  {name:16} {why}")
     if Verdict.FAIL in verdicts:
         raise SystemExit(report.CHECK_FAILED)
     if Verdict.INCONCLUSIVE in verdicts:

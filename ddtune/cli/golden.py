@@ -44,9 +44,9 @@ def _from_stable(config: HostConfig, host: str, *, as_json: bool) -> None:
     from ddtune.rollout.golden import made_json, make_from_stable, sentence
 
     with ending(host, as_json=as_json, outcome="refused"):
-        made = asyncio.run(make_from_stable(config, lambda text: click.echo(f"golden: {text}", err=True)))
+        made = asyncio.run(make_from_stable(config, lambda text: report.say(f"golden: {text}", err=True)))
     if as_json:
         body = {"proto": 1, "host": host, "simulated": config.simulated, "op": None, "outcome": "made", "cause": None}
         report.print_json({**body, "message": sentence(made), "golden": made_json(made)})
     else:
-        click.echo(report.clean(sentence(made)))
+        report.say(report.clean(sentence(made)))

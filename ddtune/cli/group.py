@@ -69,6 +69,6 @@ def run() -> NoReturn:
     except Exception as error:  # noqa: BLE001 (a traceback is no answer: it goes to a file)
         from ddtune.config.crash import noted
 
-        click.echo(f"ddtune: a bug of ddtune's: {type(error).__name__}. Please report {noted(error)}", err=True)
+        report.say(f"ddtune: a bug of ddtune's: {type(error).__name__}. Please report {noted(error)}", err=True)
         sys.exit(report.BUG)
     sys.exit(report.DONE)

@@ -26,14 +26,14 @@ def history(host: str, limit: int, as_json: bool) -> None:
         report.print_json({"proto": 1, "host": host, "simulated": config.simulated, "history": entries})
         return
     if not entries:
-        click.echo("Nothing has happened here yet.")
+        report.say("Nothing has happened here yet.")
     for entry in entries:
         at = datetime.datetime.fromtimestamp(float(entry.get("at") or 0), datetime.UTC).astimezone()
         origin, target = entry.get("from") or {}, entry.get("to") or {}
         cause = f" because {word(entry['cause'])}" if entry.get("cause") else ""
         names = f" {word(origin.get('profile'))} → {word(target.get('profile'))}" if target else ""
-        click.echo(f"{at:%Y-%m-%d %H:%M:%S}  {word(entry.get('op'))}  {word(entry.get('event'))}{names}{cause}")
+        report.say(f"{at:%Y-%m-%d %H:%M:%S}  {word(entry.get('op'))}  {word(entry.get('event'))}{names}{cause}")
         if entry.get("text"):
-            click.echo(f"    {word(entry['text'])}")
+            report.say(f"    {word(entry['text'])}")
         for line in (entry.get("evidence") or [])[:3]:
-            click.echo(f"    {word(line.get('source'))}: {word(line.get('text'))}")
+            report.say(f"    {word(line.get('source'))}: {word(line.get('text'))}")

@@ -44,12 +44,12 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
         return
     for one in configured.values():
         words = [_way(one), one.unit or "its only service", *(["protected"] if one.protected else [])]
-        click.echo(f"{one.name:16} {'  '.join(words)}")
+        report.say(f"{one.name:16} {'  '.join(words)}")
     if not configured:
-        click.echo(f"No host has a table in {config_file()}; none needs one. `ddtune hosts edit` begins the file.")
+        report.say(f"No host has a table in {config_file()}; none needs one. `ddtune hosts edit` begins the file.")
     if demo_hosts():
-        click.echo(f"embedded: {', '.join(demo_hosts())}")
-    click.echo(f"aliases of ~/.ssh/config: {', '.join(map(report.clean, known)) or '—'}")
+        report.say(f"embedded: {', '.join(demo_hosts())}")
+    report.say(f"aliases of ~/.ssh/config: {', '.join(map(report.clean, known)) or '—'}")
 
 
 @hosts.command()
@@ -76,7 +76,7 @@ def test(ctx: click.Context, names: Sequence[str], as_json: bool) -> None:
         report.print_json({"proto": 1, "ok": all(one.ok for one in logins), "hosts": [_login(one) for one in logins]})
     else:
         for one in logins:
-            click.echo(_line(one))
+            report.say(_line(one))
     if not all(one.ok for one in logins):
         raise SystemExit(report.UNREACHABLE)
 
@@ -105,7 +105,7 @@ def edit(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         report.print_json({"proto": 1, "config": str(path), "begun": begun, "hosts": list(configured)})
         return
-    click.echo(f"{path} is right; its hosts: {', '.join(configured) or 'none yet'}")
+    report.say(f"{path} is right; its hosts: {', '.join(configured) or 'none yet'}")
 
 
 def _above(ctx: click.Context) -> bool:

@@ -39,7 +39,7 @@ def list_profiles(host: str | None, as_json: bool) -> None:
         return
     for one in known.values():
         axes = " ".join(f"{axis}={_value(value)}" for axis, value in one.axes.items())
-        click.echo(f"{one.name:14} {axes}" + (f"  (not here: {why_not[one.name]})" if why_not[one.name] else ""))
+        report.say(f"{one.name:14} {axes}" + (f"  (not here: {why_not[one.name]})" if why_not[one.name] else ""))
 
 
 @profiles.command()
@@ -62,14 +62,14 @@ def show(name: str, host: str | None, as_json: bool) -> None:
         env = {"env_set": dict(release.env_set), "env_unset": list(release.env_unset), "cwd": release.cwd}
         report.print_json({"proto": 1, **body, **env, "findings": findings})
         return
-    click.echo(f"{name} by dialect {dialect}, release {release.sha256[:12]}")
-    click.echo("\n".join(f"  {report.clean(word)}" for word in release.argv))
+    report.say(f"{name} by dialect {dialect}, release {release.sha256[:12]}")
+    report.say("\n".join(f"  {report.clean(word)}" for word in release.argv))
     for key, value in release.env_set.items():
-        click.echo(f"  {report.clean(key)}={report.clean(value)}")
+        report.say(f"  {report.clean(key)}={report.clean(value)}")
     for key in release.env_unset:
-        click.echo(f"  unset {report.clean(key)}")
+        report.say(f"  unset {report.clean(key)}")
     for finding in findings:
-        click.echo(f"{'refused' if finding['blocks'] else 'note'}: {report.clean(finding['text'])}")
+        report.say(f"{'refused' if finding['blocks'] else 'note'}: {report.clean(finding['text'])}")
 
 
 @profiles.command("diff")
@@ -89,7 +89,7 @@ def diff_profiles(before: str, after: str, host: str | None, as_json: bool) -> N
     if as_json:
         report.print_json({"proto": 1, "host": host, "before": before, "after": after, "changes": changes})
         return
-    click.echo("\n".join(map(report.clean, changes)) or "no difference")
+    report.say("\n".join(map(report.clean, changes)) or "no difference")
 
 
 @profiles.command()
@@ -110,9 +110,9 @@ def check(names: Sequence[str], host: str | None, local_engine: bool, as_json: b
         report.print_json({"proto": 1, "host": host, "profiles": found})
     else:
         for name, findings in found.items():
-            click.echo(f"{name}: {'ok' if not findings else ''}")
+            report.say(f"{name}: {'ok' if not findings else ''}")
             for finding in findings:
-                click.echo(f"  {'refused' if finding['blocks'] else 'note'}: {report.clean(finding['text'])}")
+                report.say(f"  {'refused' if finding['blocks'] else 'note'}: {report.clean(finding['text'])}")
     if any(finding["blocks"] for findings in found.values() for finding in findings):
         raise SystemExit(report.CHECK_FAILED)
 

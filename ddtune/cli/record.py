@@ -44,7 +44,7 @@ def record(host: str, file: Path, seconds: float | None, as_json: bool) -> None:
             hub = Hub(config, worker, tap=recorder.take)
             hub.start()
             if not as_json:
-                click.echo(f"recording {host} into {file}; Ctrl-C ends it", err=True)
+                report.say(f"recording {host} into {file}; Ctrl-C ends it", err=True)
             while not ended.wait(LOOK_S) and recorder.failed is None:
                 if seconds is not None and time.monotonic() - began >= seconds:
                     break
@@ -61,7 +61,7 @@ def record(host: str, file: Path, seconds: float | None, as_json: bool) -> None:
     if as_json:
         report.print_json({"proto": 1, "host": host, "simulated": config.simulated, **said, "bytes": size})
     else:
-        click.echo(f"{said['seconds']} s in {size / 1024:.0f} KiB: ddtune replay {file}")
+        report.say(f"{said['seconds']} s in {size / 1024:.0f} KiB: ddtune replay {file}")
 
 
 def _cause(error: OSError, otherwise: str) -> str:

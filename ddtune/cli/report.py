@@ -33,9 +33,24 @@ OF_OUTCOME = {
 """The exit code of a transaction that nobody asked to go back, by its outcome."""
 
 
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print ``text`` at once, its lines as they are and nothing in them that a terminal would act on.
+
+    All that the commands say goes through here: a host's words are in sentences of ddtune's own, too.
+    """
+    from ddtune.engine.log import inert
+
+    click.echo("\n".join(map(inert, text.split("\n"))), err=err, nl=nl)
+    (sys.stderr if err else sys.stdout).flush()
+
+
 def print_json(body: Mapping[str, Any]) -> None:
-    """Print the one object of ``--json``; what is not a number of JSON's (NaN) is never printed."""
-    sys.stdout.write(json.dumps(body, allow_nan=False, ensure_ascii=False) + "\n")
+    """Print the one object of ``--json``; what is not a number of JSON's (NaN) is never printed.
+
+    What a terminal would act on (C1, DEL, directions) is escaped, which is the same value to who parses it.
+    """
+    text = json.dumps(body, allow_nan=False, ensure_ascii=False)
+    sys.stdout.write("".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text) + "\n")
     sys.stdout.flush()
 
 
@@ -43,7 +58,7 @@ def fail(message: str, code: int, *, cause: str, as_json: bool, host: str | None
     """End with one sentence on standard error and, with ``--json``, one object on standard output."""
     if as_json:
         print_json({"proto": 1, "host": host, "error": {"cause": cause, "message": message}, **more})
-    click.echo(f"ddtune: {message}", err=True)
+    say(f"ddtune: {clean(message)}", err=True)
     raise SystemExit(code)
 
 

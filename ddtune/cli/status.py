@@ -22,4 +22,4 @@ def status(host: str, as_json: bool) -> None:
     if as_json:
         report.print_json({**status_json(snapshot), "host": host})
     else:
-        click.echo(status_text(snapshot))
+        report.say(status_text(snapshot))

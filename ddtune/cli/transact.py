@@ -80,7 +80,7 @@ class _Printer:
             text = progress_text(self._queue.get())
             # Standard output belongs to the one JSON object.
             if text:
-                print(text, file=sys.stderr if self._as_json else sys.stdout, flush=True)
+                report.say(text, err=self._as_json)
 
 
 def _follow(running: Future[Outcome], session: Session, worker: Worker) -> Outcome:
@@ -91,7 +91,7 @@ def _follow(running: Future[Outcome], session: Session, worker: Worker) -> Outco
         nonlocal presses
         presses += 1
         if presses == 1:
-            click.echo("ddtune: aborting; the host goes back to stable. Ctrl-C again leaves it to the host.", err=True)
+            report.say("ddtune: aborting; the host goes back to stable. Ctrl-C again leaves it to the host.", err=True)
             worker.submit(session.abort_running())
         else:
             raise KeyboardInterrupt
@@ -105,7 +105,7 @@ def _follow(running: Future[Outcome], session: Session, worker: Worker) -> Outco
                 if running.done():
                     raise
     except KeyboardInterrupt:
-        click.echo("ddtune: left; the host decides by itself. `ddtune status` shows how it ended.", err=True)
+        report.say("ddtune: left; the host decides by itself. `ddtune status` shows how it ended.", err=True)
         raise SystemExit(report.INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGINT, previous)
@@ -118,7 +118,7 @@ def _show_plan(plan: Plan, name: str, *, as_json: bool) -> None:
 
         report.print_json({**plan_json(plan), "host": name})
     else:
-        click.echo(plan_text(plan))
+        report.say(plan_text(plan))
     if refused is not None:
         raise SystemExit(report.REFUSED)
 
@@ -132,7 +132,7 @@ def _ask(plan: Plan, *, as_json: bool) -> None:
             as_json=as_json,
             host=plan.host,
         )
-    click.echo(plan_text(plan))
+    report.say(plan_text(plan))
 
 
 def _wants_canary(plan: Plan) -> bool:
@@ -150,10 +150,10 @@ def _run_canary(plan: Plan, config: HostConfig, worker: Worker) -> None:
     try:
         done = worker.submit(run_canary(config, [plan.canary.budget], BATCHES)).result()
     except (Refused, HelperRefused, HelperFailed, Unreachable) as error:
-        click.echo(f"The canary could not be asked: {report.clean(error.message)}")
+        report.say(f"The canary could not be asked: {report.clean(error.message)}")
         return
     refused = done.report.refused
-    click.echo(
+    report.say(
         f"No room for the canary: {refused}." if refused else canary_text(done, plan.host, simulated=plan.simulated)
     )
 
@@ -163,9 +163,9 @@ def _end_visit(outcome: Outcome, made: Golden | None, name: str, *, as_json: boo
     if as_json:
         report.print_json({**outcome_json(outcome, name), "golden": made_json(made) if made else None})
     else:
-        click.echo(outcome_text(outcome))
+        report.say(outcome_text(outcome))
         if made is not None:
-            click.echo(report.clean(sentence(made)))
+            report.say(report.clean(sentence(made)))
     code = report.OF_OUTCOME[outcome.outcome]
     raise SystemExit(report.DONE if made is not None and outcome.outcome == "rolled_back" else code)
 
@@ -174,7 +174,7 @@ def _end(outcome: Outcome, name: str, *, as_json: bool, asked_back: bool) -> Non
     if as_json:
         report.print_json(outcome_json(outcome, name))
     else:
-        click.echo(outcome_text(outcome))
+        report.say(outcome_text(outcome))
     code = report.OF_OUTCOME[outcome.outcome]
     if outcome.outcome == "rolled_back" and asked_back:
         code = report.DONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -52,7 +51,7 @@ def watch(
     from ddtune.rollout.notify import addresses
 
     if print_unit:
-        click.echo(unit_text(hosts, every_s, only_tell=only_tell), nl=False)
+        report.say(unit_text(hosts, every_s, only_tell=only_tell), nl=False)
         return
     try:
         to = addresses(config_dir() / "notify")
@@ -87,7 +86,7 @@ def _run(
 
     def say(text: str) -> None:
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {report.clean(text)}"
-        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+        report.say(line, err=as_json)
 
     with Worker() as worker:
         watchers = []
@@ -116,7 +115,7 @@ def _once(configs: list[HostConfig], watchers: list[Watcher], worker: Worker, *,
         report.print_json({"proto": 1, "hosts": hosts})
     else:
         for name, one in seen.items():
-            click.echo(f"{name}: {one.cause + ': ' if one.cause else ''}{report.clean(one.text)}")
+            report.say(f"{name}: {one.cause + ': ' if one.cause else ''}{report.clean(one.text)}")
     return report.CHECK_FAILED if any(one.cause for one in seen.values()) else report.DONE
 
 

@@ -44,11 +44,17 @@ def sanitise(text: str, limit: int = TEXT_LIMIT) -> str:
     At most ``limit`` characters stay, and neither prompts nor keys.
     """
     # Removing sequences only shortens, so a generous cut first keeps a huge line cheap.
-    text = hidden(_SEQUENCES.sub("", text[: limit * 4]))
-    if not text.isascii() or not text.isprintable():
-        text = "".join(_shown(sign) for sign in text)
-    text = text.rstrip()
+    text = _printable(hidden(_SEQUENCES.sub("", text[: limit * 4]))).rstrip()
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def inert(text: str) -> str:
+    """``text`` on one line and whole, without what a terminal would act on."""
+    return _printable(_SEQUENCES.sub("", text))
+
+
+def _printable(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else "".join(_shown(sign) for sign in text)
 
 
 def _without_prompt(match: re.Match[str]) -> str:
