@@ -14,6 +14,7 @@ CLEANED_UP = 45
 SAME_S = 600.0
 NEAR_S = 60.0
 _SPLIT_S = 5.0
+NVML_SAYS = "NVML: Xid "
 
 _XID = re.compile(
     r"NVRM: Xid \(PCI:(?P<pci>[0-9A-Fa-f:.]+)(?: GPU-I:\d+)?\): (?P<number>\d+)"
@@ -80,7 +81,9 @@ class Xids:
             return self
         means = meaning(number)
         return self._with(
-            XidEvent(at, pci, number, means.name, means.blames, means.action, f"NVML: Xid {number}", "nvml", last_at=at)
+            XidEvent(
+                at, pci, number, means.name, means.blames, means.action, f"{NVML_SAYS}{number}", "nvml", last_at=at
+            )
         )
 
     def _with(self, event: XidEvent) -> Xids:
@@ -90,19 +93,17 @@ class Xids:
                 return self._changed(cause, replace(self.events[cause], after=self.events[cause].after + 1))
         for place in range(len(self.events) - 1, -1, -1):
             known = self.events[place]
-            same = known.pci == event.pci and known.number == event.number and known.blames == event.blames
-            if same and event.at - known.last_at <= SAME_S:
-                heard_twice = known.source != event.source or known.number == GONE
-                again = known.count if heard_twice and event.at - known.last_at <= NEAR_S else known.count + 1
+            if (known.pci, known.number) != (event.pci, event.number) or event.at - known.last_at > SAME_S:
+                continue
+            near = event.at - known.last_at <= NEAR_S
+            if known.source == "nvml" and event.source == "kernel" and near:
+                # Of the two only the kernel says whose it is, and how bad.
                 return self._changed(
-                    place,
-                    replace(
-                        known,
-                        count=again,
-                        last_at=event.at,
-                        text=known.text if known.source == "kernel" else event.text,
-                    ),
+                    place, replace(event, at=min(known.at, event.at), count=known.count, after=known.after)
                 )
+            if known.blames == event.blames and _of_one_process(known, event):
+                again = known.count if known.number == GONE and near else known.count + 1
+                return self._changed(place, replace(known, count=again, last_at=event.at))
         return replace(self, events=(*self.events, event)[-KEPT:])
 
     def _cause_of(self, event: XidEvent) -> int | None:
@@ -120,6 +121,11 @@ class Xids:
 
     def _changed(self, place: int, event: XidEvent) -> Xids:
         return replace(self, events=(*self.events[:place], event, *self.events[place + 1 :]))
+
+
+def _of_one_process(known: XidEvent, event: XidEvent) -> bool:
+    """Whether the two may be told as one. What is no process's fault is one fault of the GPU, whoever met it."""
+    return known.blames != "profile" or (known.pid == event.pid and known.source == event.source)
 
 
 def _event(at: float, found: re.Match[str], text: str) -> XidEvent:

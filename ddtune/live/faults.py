@@ -32,12 +32,14 @@ def fault(state: State) -> Incident | None:
         return _of_hardware(hardware, found, gpus)
     if found is not None:
         return found
+    if began is None:
+        return None
     mark = (state.ddtune or {}).get("canary")
-    blamed = next(
-        (one for one in events if one.blames == "profile" and _ours(one, lines) and not charged(mark, one.at, one.pid)),
-        None,
-    )
-    return None if blamed is None or began is None else _of_profile(blamed, gpus, state)
+    ours = (one for one in events if one.blames == "profile" and _ours(one, lines))
+    # An event may have come before this run, or while the graph canary ran, and again.
+    times = ((one, at) for one in ours for at in (one.at, one.last_at))
+    blamed = next(((one, at) for one, at in times if at >= began and not charged(mark, at, one.pid)), None)
+    return None if blamed is None else _of_profile(*blamed, gpus, state)
 
 
 def run_began(state: State) -> float | None:
@@ -108,11 +110,11 @@ def _of_hardware(event: XidEvent, found: Incident | None, gpus: Mapping[str, int
     )
 
 
-def _of_profile(event: XidEvent, gpus: Mapping[str, int], state: State) -> Incident:
+def _of_profile(event: XidEvent, at: float, gpus: Mapping[str, int], state: State) -> Incident:
     return Incident(
         cause="xid_app",
-        at=event.at,
-        evidence=(Evidence(event.at, "kernel", event.text),),
+        at=at,
+        evidence=(Evidence(at, "kernel", event.text),),
         gpu=gpus.get(event.pci),
         note=event.name,
         confidence="likely" if event.pid is not None else "possible",

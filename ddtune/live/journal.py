@@ -14,6 +14,7 @@ from ddtune.engine.model import Incident, LogLine
 from ddtune.engine.phases import Start
 from ddtune.engine.readlog import compiles, stall_s
 from ddtune.engine.traces import appended
+from ddtune.gpu.xid import NVML_SAYS
 from ddtune.live.faults import fault, run_began
 from ddtune.live.state import State
 
@@ -48,11 +49,14 @@ def with_gap(state: State, line: Mapping[str, Any]) -> State:
 
 
 def judged(state: State) -> State:
-    """``state`` with the fault of the present run, if there is one, in place of what was known of it."""
-    found = fault(state)
+    """``state`` with the fault of the present run, if there is one, in place of what was known of it.
+
+    What rested on NVML's word alone is taken back where the kernel says that it was somebody else's, or is no fault.
+    """
+    found, begin = fault(state), run_began(state)
     if found is None:
-        return state
-    begin = run_began(state)
+        stay = tuple(one for one in state.incidents if begin is None or one.at < begin or not _by_nvml_alone(one))
+        return replace(state, incidents=stay)
     known = next((one for one in state.incidents if _same(one, found, begin)), None)
     oldest = next((line.at for line in state.since_start if line.source == "unit"), found.at)
     if known is not None and known.at < min(oldest, found.at):
@@ -62,6 +66,10 @@ def judged(state: State) -> State:
         found = replace(found, profile=known.profile, changed=known.changed)
     others = tuple(one for one in state.incidents if not _same(one, found, begin))
     return replace(state, incidents=(*others, found)[-INCIDENTS_KEPT:])
+
+
+def _by_nvml_alone(incident: Incident) -> bool:
+    return all(one.text.startswith(NVML_SAYS) for one in incident.evidence)
 
 
 def _with_entry(state: State, source: str, entry: Mapping[str, Any]) -> tuple[State, LogLine]:

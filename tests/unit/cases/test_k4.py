@@ -276,7 +276,7 @@ def test_xids_that_nvml_reports_stand_in_for_a_kernel_log_that_may_not_be_read()
     assert [(one.cause, one.gpu) for one in watch.shown.incidents] == [("xid_hardware", 2)]
     watch.kernel("NVRM: Xid (PCI:0000:1d:00): 95, pid=1, name=python3, Uncontained")
     (event,) = watch.shown.xids or ()
-    assert (event.count, event.source) == (1, "nvml")
+    assert (event.count, event.source, event.pid) == (1, "kernel", 1)
 
 
 @pytest.mark.parametrize(
