@@ -195,11 +195,13 @@ def _sudoers_problems(paths: Paths) -> list[str]:
         return []
     found = _weak(paths.sudoers)
     helpers = "|".join(map(re.escape, (paths.helper, paths.viewer)))
+    # A number behind the sign is a user, and `#include` takes in another file.
+    comment = re.compile(r"#(?!-?[0-9]|include)")
     line = re.compile(rf'[A-Za-z_][A-Za-z0-9_.-]* ALL=\(root\) NOPASSWD: (?:{helpers}) ""')
     try:
-        with open(paths.sudoers, encoding="utf-8") as file:
-            lines = [one for one in file.read().splitlines() if one and not one.startswith("#")]
-    except (OSError, ValueError):
+        with open(paths.sudoers, encoding="utf-8", errors="replace") as file:
+            lines = [one for one in file.read().splitlines() if one and not comment.match(one)]
+    except OSError:
         # Only root reads it, and another login's hello is answered by root as well.
         return found
     more = [one for one in lines if not line.fullmatch(one)]

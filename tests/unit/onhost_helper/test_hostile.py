@@ -205,6 +205,21 @@ def test_a_viewer_looks_and_changes_nothing(host: Host) -> None:
             ),
             "allows more than the helper",
         ),
+        *(
+            (lambda root, line=line: _add(root / "etc/sudoers.d/ddtune", f"{line}\n"), "allows more than the helper")
+            for line in (
+                "#1000 ALL=(ALL) NOPASSWD: ALL",
+                "#-2 ALL=(ALL) NOPASSWD: ALL",
+                "#includedir /home/eve/rules",
+                "#include /home/eve/rules",
+                "@include /home/eve/rules",
+                " eve ALL=(ALL) NOPASSWD: ALL",
+            )
+        ),
+        (
+            lambda root: _add(root / "etc/sudoers.d/ddtune", b"# \xff\nops ALL=(root) NOPASSWD: ALL\n"),
+            "allows more than the helper",
+        ),
     ],
 )
 def test_each_hello_says_what_others_could_change(host: Host, break_: Any, says: str) -> None:
@@ -219,12 +234,12 @@ def test_each_hello_says_what_others_could_change(host: Host, break_: Any, says:
     assert any(says in problem for problem in host.ok("hello")["problems"])
 
 
-def _add(path: Path, text: str) -> None:
+def _add(path: Path, text: str | bytes) -> None:
     path.parent.mkdir(exist_ok=True)
     if path.exists():
         path.chmod(0o640)
-    with path.open("a") as file:
-        file.write(text)
+    with path.open("ab") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
     path.chmod(0o440)
 
 
