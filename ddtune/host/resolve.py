@@ -95,7 +95,8 @@ def route_of(target: Target, ssh_g: str, defaults: str = "") -> Route:
     port = int(one("port") or 22)
     user = one("user") or getpass.getuser()
     jumps = one("proxyjump")
-    names = _Names(host=host, alias=target.host, port=port, user=user, jumps=jumps or "")
+    alias = one("hostkeyalias")
+    names = _Names(host=host, alias=target.host, key_alias=alias, port=port, user=user, jumps=jumps or "")
     known = [word for key in ("userknownhostsfile", "globalknownhostsfile") for v in options[key] for word in v.split()]
     if any(word.lower() == "none" for word in known[:1]):
         raise Unreachable(
@@ -113,7 +114,7 @@ def route_of(target: Target, ssh_g: str, defaults: str = "") -> Route:
         certificates=tuple(names.path(word) for word in options["certificatefile"] if word.lower() != "none"),
         identities_only=one("identitiesonly") in ("yes", "true"),
         agent=_agent(agent, names),
-        host_key_alias=one("hostkeyalias"),
+        host_key_alias=alias,
         connect_timeout_s=_seconds(one("connecttimeout"), target.connect_timeout_s),
         login_timeout_s=target.login_timeout_s,
         jumps=tuple(jumps.split(",")) if jumps else (),
@@ -174,14 +175,14 @@ def _seconds(value: str | None, default: float) -> float:
 class _Names:
     """The %-tokens of file names and ProxyCommand, most of which ``ssh -G`` prints as written."""
 
-    def __init__(self, host: str, alias: str, port: int, user: str, jumps: str) -> None:
+    def __init__(self, host: str, alias: str, key_alias: str | None, port: int, user: str, jumps: str) -> None:
         local, short = socket.gethostname(), socket.gethostname().split(".")[0]
         connection = f"{local}{host}{port}{user}{jumps}"
         self._tokens = {
             "%": "%",
             "h": host,
             "n": alias,
-            "k": alias,
+            "k": key_alias or alias,
             "p": str(port),
             "r": user,
             "u": getpass.getuser(),

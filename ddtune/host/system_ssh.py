@@ -28,6 +28,7 @@ _LOST = 255
 _OPTIONS = {
     "BatchMode": "yes",
     "StrictHostKeyChecking": "yes",
+    "NoHostAuthenticationForLocalhost": "no",
     "UpdateHostKeys": "no",
     "ForwardAgent": "no",
     "ForwardX11": "no",
@@ -168,9 +169,9 @@ def why(route: Route, hops: Sequence[Route], said: str) -> Unreachable:
     cause, sentence, line = found[0] if found else ("lost", "ssh ended", own[-1] if own else "nothing")
     shown = _KEY.findall(said)
     key = f" (it shows {' '.join(shown[-1])})" if shown and "host_key" in cause else ""
-    reached = _FORWARDS.findall(said)
-    named = {f"{hop.host}:{hop.port}": hop.alias for hop in hops}
-    where = f"its jump host {named[reached[-1]]}" if reached and reached[-1] in named else ""
+    # Each hop that lets the user in asks for the next one on the way.
+    passed = len(_FORWARDS.findall(said))
+    where = f"its jump host {hops[passed].alias}" if passed < len(hops) and cause != "unsupported_option" else ""
     way = f", on the way over {', '.join(hop.alias for hop in hops)}" if hops else ""
     failed = f"{route.label} cannot be reached{way}: {where + ': ' if where else ''}{sentence}{key}"
     return Unreachable(cause, f"{failed}; ssh says: {line[:300]}")

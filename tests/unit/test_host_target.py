@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
 from ddtune.host.errors import Unreachable
 from ddtune.host.resolve import resolve, route_of
+from ddtune.host.system_ssh import _base, why
 from ddtune.host.target import Target
 
 
@@ -104,3 +106,25 @@ def test_the_real_ssh_is_asked() -> None:
     route = asyncio.run(resolve(Target("some-alias", 2200, "ops")))
     assert (route.host, route.port, route.user) == ("some-alias", 2200, "ops")
     assert route.known_hosts
+
+
+def test_the_name_that_keys_are_kept_under_is_the_alias_of_the_key() -> None:
+    """%k, as OpenSSH has it."""
+    text = _ssh_g(userknownhostsfile="/k/%k")
+    assert route_of(Target("b300"), text).known_hosts[0] == Path("/k/b300")
+    assert route_of(Target("b300"), f"{text}\nhostkeyalias cluster").known_hosts[0] == Path("/k/cluster")
+
+
+def test_what_the_system_ssh_is_told_stands_before_any_configuration() -> None:
+    route = route_of(Target("b300"), _ssh_g(nohostauthenticationforlocalhost="yes"), _ssh_g())
+    assert {"StrictHostKeyChecking=yes", "NoHostAuthenticationForLocalhost=no"} <= set(_base(route))
+
+
+@pytest.mark.parametrize(("passed", "named"), [(0, "second"), (1, "first"), (2, None)])
+def test_the_hop_that_failed_is_named(passed: int, named: str | None) -> None:
+    routes = {name: route_of(Target(name, name=name), _ssh_g(hostname=name)) for name in ("first", "second", "box")}
+    asked = [f"debug1: channel_connect_stdio_fwd: {name}:2222" for name in ("first", "box")][:passed]
+    said = "\n".join([*asked, "Host key verification failed."])
+    found = why(routes["box"], (routes["second"], routes["first"]), said)
+    assert found.cause == "unknown_host_key"
+    assert re.findall(r"its jump host (\w+)", found.message) == ([named] if named else [])
