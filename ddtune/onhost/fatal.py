@@ -12,6 +12,11 @@ from .journal import Entry
 _LONGEST = 8192
 _RANK = re.compile(r"\b(TP\d+)\b")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?:, pid=(?:'?(\d+)))?(.*)")
+# One line, or the last of three of which the first names the GPU: some drivers say it so, and give no Xid.
+_GONE = re.compile(
+    r"NVRM: .*?(?:GPU |PCI:)([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b.*\bfallen off the bus\b"
+    r"|NVRM:\s+fallen off the bus\b"
+)
 
 # NVIDIA's Xid catalogue, column "immediate action" (2025-09). What is in neither set says nothing about a trial.
 XID_APP = frozenset((13, 31, 43, 69, 94))
@@ -77,10 +82,10 @@ def evidence(entry: Entry) -> dict[str, Any]:
 
 
 def xid(entry: Entry) -> Match | None:
-    """What a kernel line says by its Xid, or None when it says nothing about a trial."""
+    """What a kernel line says by its Xid, or of a GPU that is gone; None when it says nothing about a trial."""
     found = _XID.search(entry.text)
     if found is None:
-        return None
+        return _gone(entry)
     pci, number, rest = found.group(1), int(found.group(2)), found.group(4)
     pid = int(found.group(3)) if found.group(3) else None
     said = evidence(entry)
@@ -95,3 +100,11 @@ def xid(entry: Entry) -> Match | None:
     if number in XID_APP:
         return Match("xid_app", said, None, pid)
     return None
+
+
+def _gone(entry: Entry) -> Match | None:
+    found = _GONE.search(entry.text)
+    if found is None:
+        return None
+    which = f"GPU {found[1]}" if found[1] else "a GPU"
+    return Match("gpu_lost", evidence(entry), f"{which} has fallen off the bus: restart the host")

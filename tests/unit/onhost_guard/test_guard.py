@@ -75,6 +75,36 @@ def test_hardware_fault_is_a_persons_to_act_on(bench: Bench, number: int, rest: 
     assert bench.ends() == ["host_action_required"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (
+            (
+                "NVRM: The NVIDIA GPU 0000:b3:00.0",
+                "NVRM: (PCI ID: 10de:26b5) installed in this system has",
+                "NVRM: fallen off the bus and is not responding to commands.",
+            ),
+            "a GPU has fallen off the bus: restart the host",
+        ),
+        (
+            ("NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.",),
+            "GPU 0000:b3:00 has fallen off the bus: restart the host",
+        ),
+    ],
+)
+def test_a_gpu_that_is_gone_without_an_xid_is_no_fault_of_the_trial(
+    bench: Bench, lines: tuple[str, ...], named: str
+) -> None:
+    bench.trial()
+    for line in lines:
+        bench.line(line, "kernel")
+    bench.line("CUDA error: an illegal memory access was encountered")
+    txn = bench.guard()
+    assert (txn.state, txn.cause) == (t.HOST_ACTION_REQUIRED, "gpu_lost")
+    assert named in str(txn.action)
+    assert releases.quarantined(bench.paths, bench.candidate) is None
+
+
 def test_hardware_fault_that_stable_does_not_survive_leaves_the_unit_stopped(bench: Bench) -> None:
     bench.trial()
     bench.unit.dies = lambda which: which == "stable"
