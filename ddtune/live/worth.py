@@ -51,7 +51,7 @@ def worth(
         return ()
     axes, own = profile.axes, int(profile.axes["budget"])
     alike = [one for one in profiles.values() if one.axes.get("algorithm") == axes.get("algorithm")]
-    named = {one.axes["budget"] for one in alike} | {
+    named = {one.axes.get("budget") for one in alike} | {
         value for entry in envelope if entry.arch == arch and entry.cause_axis == "budget" for value in entry.causes
     }
     known = _known(alike)

@@ -74,3 +74,8 @@ def test_nothing_is_said_where_there_is_no_budget_or_nothing_runs() -> None:
     now = tree(8, 4.48)
     (idle,) = worth(0, 0.0, now, profiles(now, tree(16, 5.3)), (), "sm_103")
     assert (idle.accept_length, idle.break_even_s) == (5.3, None)
+
+
+def test_a_profile_without_a_budget_names_none() -> None:
+    now, bare = tree(8, 4.48), Profile("bare", {"algorithm": "ddtree"})
+    assert worth(1, 303.0, now, profiles(now, bare), (), "sm_103") == ()
