@@ -20,8 +20,10 @@ _TEXT = (
     re.compile(rf"(--(?:admin-)?api-key[=\s]\s*)({_QUOTED}|\S+)"),
     re.compile(rf"(\b(?:admin_)?api_key['\"]?\s*[=:]\s*)({_QUOTED}|[^\s,)}}]+)"),
 )
+# ``TOKENS`` are counted and no secret.
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:API_?KEY|KEY_ID|ACCESS_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
+    r"(?:TOKEN|SECRETS?|PASSW(?:OR)?DS?|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE)[-_]?KEYS?|(?:^|[-_])KEY[-_]ID)$",
+    re.IGNORECASE,
 )
 
 
@@ -72,7 +74,7 @@ def redact_env(env: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable's name speaks of a secret."""
+    """Whether the name of a variable or a flag speaks of a secret."""
     return _SECRET_NAME.search(name) is not None
 
 

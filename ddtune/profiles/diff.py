@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
+from ddtune.onhost.redact import is_secret
 from ddtune.profiles.argv import pieces
 from ddtune.profiles.model import Release
-
-_SECRET = re.compile(r"(?:api[-_]?key|token|secret|password|credential)s?$", re.IGNORECASE)
 
 
 def diff(before: Release, after: Release) -> list[str]:
@@ -41,7 +39,7 @@ def _flags(release: Release) -> dict[str | None, list[tuple[str, ...]]]:
 def _shown(flag: str | None, values: list[tuple[str, ...]] | None) -> str:
     if values is None:
         return "absent"
-    if flag and _SECRET.search(flag):
+    if flag and is_secret(flag):
         return "…"
     return ", ".join(shlex.join(each) if each else "set" for each in values)
 
@@ -55,4 +53,4 @@ def _env(release: Release, name: str) -> str | None:
 def _hidden(name: str, text: str | None) -> str:
     if text is None:
         return "as the unit has it"
-    return "…" if text != "unset" and _SECRET.search(name) else text
+    return "…" if text != "unset" and is_secret(name) else text

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ddtune.onhost.redact import is_secret
 from ddtune.profiles.argv import is_flag, join, pieces
 from ddtune.profiles.axes import axes_of
 from ddtune.profiles.dialects import load_dialects
@@ -274,6 +275,19 @@ def test_diff_shows_no_key() -> None:
     one = Release(("py", "--api-key", "sk-1"), {"HF_TOKEN": "a"}, (), "/")
     two = Release(("py", "--api-key", "sk-2"), {}, ("HF_TOKEN",), "/x")
     assert diff(one, two) == ["--api-key: … → …", "env HF_TOKEN: … → unset", "working folder: / → /x"]
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "DB_PASSWD", "PGPASSWORD"])
+def test_diff_shows_no_secret_that_the_host_hides(name: str) -> None:
+    one, two = Release(("py",), {name: "a"}, (), "/"), Release(("py",), {}, (), "/")
+    assert is_secret(name)
+    assert diff(one, two) == [f"env {name}: … → as the unit has it"]
+
+
+def test_diff_hides_secret_flags_and_shows_counts() -> None:
+    flags = ("--ssl-keyfile-password", "--max-total-tokens")
+    one, two = (Release(("py", flags[0], value, flags[1], value), {}, (), "/") for value in "12")
+    assert diff(one, two) == [f"{flags[0]}: … → …", f"{flags[1]}: 1 → 2"]
 
 
 def test_diff_says_when_only_the_writing_differs() -> None:
