@@ -111,15 +111,30 @@ def _journal(
         raw = _run([*command, "-n", str(_LINES)])
     if raw is None:
         return {"lines": [], "left_out": "the journal could not be read"}
+    entries = (journal.parse(line, "journal") for line in raw.splitlines())
+    lines, dropped = both_ends(
+        (
+            scrubber.text(f"{entry.at:.6f} [{entry.pid or '-'}] {entry.text}")
+            for entry in entries
+            if entry is not None and since <= entry.at <= until
+        ),
+        room,
+    )
+    return {
+        "lines": lines,
+        "left_out": f"{dropped} lines in the middle, over the size limit" if dropped else None,
+    }
+
+
+def both_ends(texts: Iterable[str], room: int) -> tuple[list[str], int]:
+    """The first and the last of ``texts`` in ``room`` characters, in order, with one line where ``dropped`` others
+    stood; and how many those are.
+    """
     first: list[str] = []
     last: deque[str] = deque()
     size = kept = dropped = 0
-    for line in raw.splitlines():
-        entry = journal.parse(line, "journal")
-        if entry is None or not since <= entry.at <= until:
-            continue
-        text = scrubber.text(f"{entry.at:.6f} [{entry.pid or '-'}] {entry.text}")
-        if size + len(text) <= room // 2:
+    for text in texts:
+        if not last and not dropped and size + len(text) <= room // 2:
             first.append(text)
             size += len(text)
             continue
@@ -129,10 +144,7 @@ def _journal(
             kept -= len(last.popleft())
             dropped += 1
     gap = [f"… {dropped} lines were left out here …"] if dropped else []
-    return {
-        "lines": [*first, *gap, *last],
-        "left_out": f"{dropped} lines in the middle, over the size limit" if dropped else None,
-    }
+    return [*first, *gap, *last], dropped
 
 
 def _run(argv: Sequence[str]) -> Optional[bytes]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddtune.onhost import adopt_checks, build_probe, drain, drop_in, inspect_process, redact
+from ddtune.onhost import adopt_checks, build_probe, drain, drop_in, evidence, inspect_process, redact
 from ddtune.onhost.api import ApiError, flag_value, read_admin_key, read_key
 from ddtune.onhost.paths import Install
 
@@ -78,6 +78,12 @@ def test_values_of_secret_names_are_hidden() -> None:
         "HF_TOKEN": "@HIDDEN@", "OPENAI_API_KEY": "@HIDDEN@", "AWS_SECRET": "", "SGLANG_MAX_TOKENS": "7",
         "NO_TOKEN": None,
     }  # fmt: skip
+
+
+def test_a_journal_over_its_room_keeps_both_ends_in_order() -> None:
+    a, b, c, d = "a" * 40, "b" * 90, "c" * 5, "d" * 5
+    assert evidence.both_ends([a, b, c, d], 240) == ([a, b, c, d], 0)
+    assert evidence.both_ends([a, b, c, b, d], 240) == ([a, "… 1 lines were left out here …", c, b, d], 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", b"a\nb\n", b"k" * 600, b"k\xff", None])
