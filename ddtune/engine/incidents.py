@@ -12,9 +12,9 @@ from ddtune.engine.memory import gpu_of, where_memory_ended
 from ddtune.engine.model import Evidence, Incident, LogLine, Phase
 from ddtune.engine.phases import phase_after
 from ddtune.engine.traces import context, header
+from ddtune.onhost.fatal import XID, pci_key
 
 SERVING = "serving"
-XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+)")
 
 # These name a death and not its reason: a line that gives the reason soon after says more.
 _VAGUE = frozenset(("engine_dead", "start_failed", "nccl_error", "killed"))
@@ -76,7 +76,7 @@ def classify(
         phase=_phase(unit[:place]),
         elapsed_s=max(0.0, line.at - unit[0].at),
         confidence=_confidence(cause, len(alike), bool(xids or memory)),
-        xids=tuple(dict.fromkeys(int(match[2]) for one in xids if (match := XID.search(one.text)))),
+        xids=tuple(dict.fromkeys(int(match["number"]) for one in xids if (match := XID.search(one.text)))),
         changed=tuple(changed),
     )
 
@@ -166,16 +166,10 @@ def _gpu(line: LogLine, xids: Sequence[LogLine], gpus: Mapping[str, int]) -> int
         return memory
     for xid in xids:
         match = XID.search(xid.text)
-        index = gpus.get(pci_key(match[1])) if match else None
+        index = gpus.get(pci_key(match["pci"])) if match else None
         if index is not None:
             return index
     return None
-
-
-def pci_key(address: str) -> str:
-    """A PCI address as ``gpus`` has it: lower case, a domain of four digits, without the function."""
-    domain, _, rest = address.lower().partition(":")
-    return f"{domain[-4:]}:{rest.partition('.')[0]}"
 
 
 def _confidence(cause: str, lines: int, confirmed: bool) -> str:

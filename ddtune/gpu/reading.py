@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ddtune.gpu.model import GpuReading
+from ddtune.onhost.fatal import pci_key
 
 _THROTTLE = {
     0x1: "idle",
@@ -91,12 +92,6 @@ def joules_per_token(power_w: float | None, tokens_per_s: float | None) -> float
 def by_pci(gpus: Iterable[GpuReading]) -> dict[str, int]:
     """Index by PCI address as the kernel writes it: lower case, a domain of four digits, without the function."""
     return {pci_key(gpu.pci): gpu.index for gpu in gpus if ":" in gpu.pci}
-
-
-def pci_key(address: str) -> str:
-    """A PCI address as the kernel writes it: lower case, a domain of four digits, without the function."""
-    domain, _, rest = address.lower().partition(":")
-    return f"{domain[-4:]}:{rest.partition('.')[0]}"
 
 
 def _number(value: Any) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ddtune.gpu.model import GpuReading
-from ddtune.gpu.reading import pci_key
+from ddtune.onhost.fatal import pci_key
 
 
 def keep(known: Sequence[GpuReading], now: Iterable[GpuReading], present: Sequence[str] = ()) -> tuple[GpuReading, ...]:

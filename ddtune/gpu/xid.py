@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from ddtune.gpu.catalogue import meaning
-from ddtune.gpu.reading import pci_key
+from ddtune.onhost.fatal import XID, pci_key
 
 KEPT = 64
 GONE = 79
@@ -16,10 +16,6 @@ NEAR_S = 60.0
 _SPLIT_S = 5.0
 NVML_SAYS = "NVML: Xid "
 
-_XID = re.compile(
-    r"NVRM: Xid \(PCI:(?P<pci>[0-9A-Fa-f:.]+)(?: GPU-I:\d+)?\): (?P<number>\d+)"
-    r"(?:, pid='?(?P<pid>\d+|<unknown>)'?)?(?:, name=(?P<name>[^,]+))?(?P<rest>.*)"
-)
 _CAUSED_BY = re.compile(r"caused by previous Xid (\d+)")
 _GONE = re.compile(
     r"NVRM: .*?(?:GPU |PCI:)(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b.*fallen off the bus"
@@ -58,7 +54,7 @@ class Xids:
 
     def after_line(self, at: float, text: str) -> Xids:
         """With one more line of the kernel's log, whatever it says."""
-        found = _XID.search(text)
+        found = XID.search(text)
         if found:
             return self._with(_event(at, found, text))
         head = _GONE_HEAD.search(text)

@@ -11,7 +11,11 @@ from .journal import Entry
 
 _LONGEST = 8192
 _RANK = re.compile(r"\b(TP\d+)\b")
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)(?:, pid=(?:'?(\d+)))?(.*)")
+XID = re.compile(
+    r"NVRM: Xid \(PCI:(?P<pci>[0-9A-Fa-f:.]+)(?: [^)]*)?\): (?P<number>\d+)"
+    r"(?:, pid='?(?P<pid>\d+|<unknown>)'?)?(?:, name=(?P<name>[^,]+))?(?P<rest>.*)"
+)
+"""A fault in the kernel's log. Of a GPU in MIG mode the instance follows the address: ``(PCI:0000:41:00 GPU-I:03)``."""
 # One line, or the last of three of which the first names the GPU: some drivers say it so, and give no Xid.
 _GONE = re.compile(
     r"NVRM: .*?(?:GPU |PCI:)([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\b.*\bfallen off the bus\b"
@@ -83,11 +87,11 @@ def evidence(entry: Entry) -> dict[str, Any]:
 
 def xid(entry: Entry) -> Match | None:
     """What a kernel line says by its Xid, or of a GPU that is gone; None when it says nothing about a trial."""
-    found = _XID.search(entry.text)
+    found = XID.search(entry.text)
     if found is None:
         return _gone(entry)
-    pci, number, rest = found.group(1), int(found.group(2)), found.group(4)
-    pid = int(found.group(3)) if found.group(3) else None
+    pci, number, rest = found["pci"], int(found["number"]), found["rest"]
+    pid = int(found["pid"]) if found["pid"] and found["pid"].isdigit() else None
     said = evidence(entry)
     if number == 154 and not _NOTHING.search(rest):
         return Match("xid_hardware", said, f"GPU {pci} reports Xid 154{rest.rstrip()}: do what it asks for", pid)
@@ -108,3 +112,9 @@ def _gone(entry: Entry) -> Match | None:
         return None
     which = f"GPU {found[1]}" if found[1] else "a GPU"
     return Match("gpu_lost", evidence(entry), f"{which} has fallen off the bus: restart the host")
+
+
+def pci_key(address: str) -> str:
+    """A PCI address as the kernel writes it: lower case, a domain of four digits, without the function."""
+    domain, _, rest = address.lower().partition(":")
+    return f"{domain[-4:]}:{rest.partition('.')[0]}"

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 
 from ddtune.gpu.model import GpuReading
-from ddtune.gpu.reading import in_all, joules_per_token, node_power_w, pci_key
+from ddtune.gpu.reading import in_all, joules_per_token, node_power_w
 from ddtune.gpu.xid import XidEvent
 from ddtune.live.snapshot import Snapshot
+from ddtune.onhost.fatal import pci_key
 from ddtune.tui import words
 from ddtune.tui.view import View, is_stale
 
