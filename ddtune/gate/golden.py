@@ -26,8 +26,8 @@ class Golden:
 
     ``key`` names model, tokenizer, engine build and sampling: of another engine they are no measure. ``source`` is
     ``stable`` or ``ar``. ``noise`` has, by prompt, for a second run alone and one in a batch of 8, how many tokens
-    agreed and the token that came instead (None when nothing did). ``cold`` says whether the prefix cache was emptied
-    between the runs. ``made_at`` is epoch seconds.
+    agreed and the token that came instead (None when nothing did). ``cold`` says whether the engine emptied its
+    prefix cache before each run. ``made_at`` is epoch seconds.
     """
 
     key: Mapping[str, str]
@@ -114,17 +114,19 @@ async def measure(
 ) -> Golden:
     """Ask one at a time, the same again, and once more together: what differs is the reference's own noise.
 
-    ``flush`` empties the prefix cache between the runs, so that each is cold; not on an engine that serves users.
+    ``flush`` asks for an empty prefix cache before each run, so that each is cold; not on an engine that serves users.
     Raises EngineGone when connections are lost, ValueError with a sentence when what came is no reference.
     """
-    begun, spent = clock(), 0
+    begun, spent, cold = clock(), 0, flush
     probes = prompts.continuations(nonce, sizes)
 
     async def ask(asked: Sequence[Probe], concurrency: int) -> dict[str, Answer]:
-        nonlocal spent
+        nonlocal spent, cold
         left = max(1.0, limit_s - (clock() - begun))
         if flush:
-            await send([FLUSH], 1, left)
+            (said,) = await send([FLUSH], 1, left)
+            # Refused while requests run, and without the admin key where there is one.
+            cold = cold and said.status == 200
         came = await send([probe.request for probe in asked], concurrency, left)
         gone = lost(came)
         if gone is not None:
@@ -157,7 +159,7 @@ async def measure(
         made_by=made_by,
         answers=alone,
         noise=noise,
-        cold=flush,
+        cold=cold,
         margins_refused=refused,
         tokens=spent,
         seconds=round(clock() - begun, 3),

@@ -121,6 +121,7 @@ class Engine:
     def __init__(self, *faults: Fault, accept: float = 4.5) -> None:
         self.faults = faults
         self.accept = accept
+        self.flushed = 200
         self.loads: list[tuple[int, list[Request]]] = []
 
     async def send(self, requests: Sequence[Request], concurrency: int, deadline_s: float) -> list[Answer]:
@@ -129,7 +130,7 @@ class Engine:
         out = []
         for request in requests:
             if request.path == "/flush_cache":
-                out.append(Answer(request.id, error="the answer is not a JSON object", error_kind="body"))
+                out.append(Answer(request.id, status=self.flushed, error="no JSON object", error_kind="body"))
                 continue
             answer = healthy(request, self.accept)
             for fault in self.faults:

@@ -80,6 +80,15 @@ def test_each_run_is_cold_on_an_engine_of_its_own_and_leaves_a_shared_one_its_ca
     assert "/flush_cache" not in asyncio.run(paths(flush=False))
 
 
+@pytest.mark.parametrize(("flush", "status", "cold"), [(True, 200, True), (True, 400, False), (False, 200, False)])
+def test_it_is_called_cold_only_where_the_engine_said_that_the_cache_is_empty(
+    flush: bool, status: int, cold: bool
+) -> None:
+    engine = Engine()
+    engine.flushed = status
+    assert asyncio.run(make(engine, flush=flush)).cold is cold
+
+
 def test_nonsense_and_missing_answers_are_no_reference() -> None:
     with pytest.raises(ValueError, match="no reference"):
         asyncio.run(make(Engine(says("! " * 100))))
