@@ -51,6 +51,7 @@ def watch(
     from ddtune.rollout.notify import addresses
 
     if print_unit:
+        _require_hosts(hosts, as_json=as_json)
         report.say(unit_text(hosts, every_s, only_tell=only_tell), nl=False)
         return
     try:
@@ -63,6 +64,18 @@ def watch(
         configs = [stack.enter_context(reached(name, as_json=as_json)) for name in hosts]
         code = _run(configs, to, every_s, acts=not (only_tell or dry_run), dry=dry_run, once=once, as_json=as_json)
     raise SystemExit(code)
+
+
+def _require_hosts(hosts: tuple[str, ...], *, as_json: bool) -> None:
+    """A unit's text is no place for anything but names."""
+    from ddtune.config.address import parse
+    from ddtune.config.errors import ConfigError
+
+    for name in hosts:
+        try:
+            parse(name)
+        except ConfigError as error:
+            report.fail(str(error), report.USAGE, cause="usage", as_json=as_json)
 
 
 def _require_apprise(*, as_json: bool) -> None:

@@ -50,19 +50,24 @@ def tell_systemd(text: str) -> None:
 
 
 def unit_text(hosts: Sequence[str], every_s: float, *, only_tell: bool) -> str:
-    """A systemd unit that runs this watch as the user who asked for it, with the interpreter that runs now."""
+    """A systemd unit that runs this watch as the user who asked for it, with the interpreter that runs now.
+
+    ``hosts`` are addresses as ``ddtune.config.address`` takes them: names without spaces, line ends or quotes.
+    """
     from ddtune.config.paths import config_file
     from ddtune.onhost.drop_in import quote
 
     words = [sys.executable, "-m", "ddtune.cli.main", "watch", *hosts, "--every", f"{every_s:g}"]
     command = " ".join(quote(word) for word in [*words, *(["--only-tell"] if only_tell else [])])
     name = shlex.quote(f"ddtune-watch-{hosts[0].replace('/', '-')}.service")
+    # A line that ended in a backslash would take in the next one.
+    described = " ".join(hosts).replace("\\", "\\\\").replace("%", "%%")
     config = quote(f"DDTUNE_CONFIG={config_file()}").replace("$$", "$")
     return f"""\
 # Save as /etc/systemd/system/{name}, then: systemctl enable --now {name}
 # The login's key must be usable without an agent and without a passphrase.
 [Unit]
-Description=ddtune watch {" ".join(hosts).replace("%", "%%")}
+Description=ddtune watch {described}
 Wants=network-online.target
 After=network-online.target
 

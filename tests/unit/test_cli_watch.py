@@ -13,8 +13,10 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from ddtune.cli.watch import _until_signal
+from ddtune.cli.watch import watch as watch_command
 from ddtune.cli.watch_service import Beats, tell_systemd, unit_text
 from ddtune.live.picture import snapshot, watch
 from ddtune.live.state import State
@@ -100,3 +102,18 @@ def test_without_a_manager_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     tell_systemd("READY=1")
     assert "NOTIFY_SOCKET" not in os.environ
+
+
+@pytest.mark.parametrize(
+    "host", ["x\nExecStartPre=/bin/touch /tmp/pwned", "x\r", 'a"b', "a b", "-x", "a;b", "b300:x\nUser=root", "$(id)"]
+)
+def test_what_is_no_host_gets_no_line_in_a_unit(host: str) -> None:
+    done = CliRunner().invoke(watch_command, ["--print-unit", "--", "b300", host])
+    assert done.exit_code == 2
+    assert "[Service]" not in done.output
+
+
+def test_names_with_specifiers_and_backslashes_stay_names() -> None:
+    text = unit_text(["fe80::1%eth0", "b300:x\\"], 30, only_tell=False)
+    assert "Description=ddtune watch fe80::1%%eth0 b300:x\\\\\nWants=" in text
+    assert 'watch fe80::1%%eth0 "b300:x\\\\" --every' in text
