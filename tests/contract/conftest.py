@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -140,6 +141,7 @@ def _record(folder: Path, argv: list[str], env: dict[str, str]) -> Recorded:
             _call(port, "/abort_request", {"abort_all": True})
             long.result(LIMIT_S)
         recorded.bodies["metrics_aborted"] = _call(port, "/metrics")
+        recorded.bodies["metrics_after_prefill"] = _after_prefill(port)
         if not env:
             # Elsewhere the engine's own traffic is in the way.
             _until("the cache is flushed", lambda: _status(port, "/flush_cache") == 200)
@@ -148,6 +150,26 @@ def _record(folder: Path, argv: list[str], env: dict[str, str]) -> Recorded:
         process.wait(LIMIT_S)
     recorded.log = log.read_text(errors="replace")
     return recorded
+
+
+def _after_prefill(port: int) -> str:
+    """``/metrics`` when the last pass was a prefill, however many decode passes were in a graph."""
+    found = ""
+
+    def lies() -> bool:
+        nonlocal found
+        _call(port, "/generate", {"text": "A lake", "sampling_params": {"max_new_tokens": 1}})
+        found = _call(port, "/metrics")
+        return gauge(found) == 0.0
+
+    _until("a prefill is the last pass", lies)
+    return found
+
+
+def gauge(metrics: str) -> float:
+    """What the engine's own word for graphs is in a body of ``/metrics``."""
+    (value,) = re.findall(r"^sglang:is_cuda_graph{.*} (\S+)$", metrics, re.MULTILINE)
+    return float(value)
 
 
 def _call(port: int, path: str, body: Any = None) -> str:

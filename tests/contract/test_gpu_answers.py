@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +11,8 @@ from ddtune.engine.ends import unasked
 from ddtune.engine.exposition import Scrape, parse
 from ddtune.engine.metrics import reading
 from ddtune.engine.model import LogLine
+from ddtune.onhost.load import read_answer
+from tests.contract.conftest import Recorded, gauge
 
 Sample = Callable[[str], str]
 CONFIGS = {
@@ -31,9 +32,17 @@ def scrape(sample: Sample) -> Callable[[str], Scrape]:
 def test_graphs_are_told_by_passes_while_the_gauge_lies(
     name: str, share: float, scrape: Callable[[str], Scrape], sample: Sample
 ) -> None:
-    (gauge,) = re.findall(r"^sglang:is_cuda_graph{.*} (\S+)$", sample(f"0.5.17-h200/{name}"), re.MULTILINE)
-    assert float(gauge) == 0.0
-    assert reading(None, scrape(name)).graph_share == share
+    assert gauge(sample(f"0.5.17-h200/{name}")) == 0.0
+    found = reading(None, scrape(name))
+    assert (found.graph_share, found.graphs_in_use) == (share, share == 1.0)
+
+
+def test_the_sims_gauge_lies_as_the_real_one_does(tree: Recorded, plain: Recorded) -> None:
+    for engine, share in ((tree, 1.0), (plain, 0.0)):
+        body = engine.bodies["metrics_after_prefill"]
+        assert gauge(body) == 0.0
+        found = reading(None, parse(body, 1.0))
+        assert (found.graph_share, found.graphs_in_use) == (share, share == 1.0)
 
 
 @pytest.mark.parametrize(("name", "speculates"), [(name, spec) for name, (_, spec) in CONFIGS.items()])
@@ -53,6 +62,9 @@ def test_the_servers_own_throughput_of_an_answer_is_not_to_be_used(sample: Sampl
     meta = json.JSONDecoder().raw_decode(text)[0]["meta_info"]
     assert meta["decode_throughput"] > 1e7
     assert meta["completion_tokens"] / meta["e2e_latency"] < 1000
+    read = read_answer(200, text.encode().splitlines()[0])
+    assert read["completion_tokens"] == meta["completion_tokens"]
+    assert all(value < 1e6 for value in read.values() if isinstance(value, int | float)), read
 
 
 def _line(text: str) -> LogLine:
