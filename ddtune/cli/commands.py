@@ -29,4 +29,4 @@ ABOUT = """\
 Watch and safely change a speculative-decoding SGLang service over SSH.
 
 HOST is a name of ddtune's config file, an alias of ~/.ssh/config, user@host[:port], or `demo`, an embedded host that
-needs no GPU, no root and no network. Every command takes --json and -h."""
+needs no GPU, no root and no network. Every command but connect and replay takes --json; all take -h."""

@@ -51,7 +51,9 @@ def watch(
     from ddtune.rollout.notify import addresses
 
     if print_unit:
-        _require_hosts(hosts, as_json=as_json)
+        if as_json:
+            report.fail("a unit is text: leave --json out", report.USAGE, cause="usage", as_json=True)
+        _require_hosts(hosts)
         report.say(unit_text(hosts, every_s, only_tell=only_tell), nl=False)
         return
     try:
@@ -66,7 +68,7 @@ def watch(
     raise SystemExit(code)
 
 
-def _require_hosts(hosts: tuple[str, ...], *, as_json: bool) -> None:
+def _require_hosts(hosts: tuple[str, ...]) -> None:
     """A unit's text is no place for anything but names."""
     from ddtune.config.address import parse
     from ddtune.config.errors import ConfigError
@@ -75,7 +77,7 @@ def _require_hosts(hosts: tuple[str, ...], *, as_json: bool) -> None:
         try:
             parse(name)
         except ConfigError as error:
-            report.fail(str(error), report.USAGE, cause="usage", as_json=as_json)
+            report.fail(str(error), report.USAGE, cause="usage", as_json=False)
 
 
 def _require_apprise(*, as_json: bool) -> None:

@@ -33,16 +33,17 @@ async def collect(
     stream = await conn.stream(loader_argv(config.python))
     unpacker = Unpacker()
     beating = asyncio.ensure_future(_feed(stream, config, cursors, tick_s))
+    silence_s = SILENCE_S + 3 * tick_s
     try:
         lines = aiter(stream)
         while True:
             try:
-                async with asyncio.timeout(SILENCE_S + 3 * tick_s):
+                async with asyncio.timeout(silence_s):
                     text = await anext(lines)
             except StopAsyncIteration:
                 raise _ended(stream, config) from None
             except TimeoutError:
-                raise Unreachable("lost", f"nothing came from {config.name} for {SILENCE_S:.0f} s.") from None
+                raise Unreachable("lost", f"nothing came from {config.name} for {silence_s:g} s.") from None
             try:
                 found = unpacker.lines(text)
             except ValueError as error:

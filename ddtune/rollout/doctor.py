@@ -10,8 +10,8 @@ from ddtune.rollout.symptom import Symptom, bad, good, note
 
 ROOM_MIB = {"/var/lib": 64, "/run": 8, "/dev/shm": 1024}
 OLDEST_PYTHON = (3, 9)
-# `systemctl show -P`, which tells an end that was asked for from a crash, is of 246.
-OLDEST_SYSTEMD = 246
+# Of 240 is `Type=exec`, by which the start of a guard is known to have come as far as its program.
+OLDEST_SYSTEMD = 240
 SLOW_LOGIN_S = 3.0
 
 
@@ -114,9 +114,8 @@ def _systemd(seen: Seen) -> Symptom:
         why = found.get("error") or "systemctl does not say its version"
         return bad("systemd", str(why), "no service can be watched or changed", "does this host run systemd?")
     if int(version.split(".")[0]) < OLDEST_SYSTEMD:
-        return bad(
-            "systemd", f"version {version}", "a crash could be taken for an end that was asked for", "update the host"
-        )
+        why = "it can only be watched: the guard of a change needs 240 or newer (Type=exec)"
+        return bad("systemd", f"version {version}", why, "update the host")
     return good("systemd", f"version {version}")
 
 

@@ -61,7 +61,9 @@ def read(seen: Watched, snapshot: Snapshot) -> tuple[Watched, Sight | None]:
     if mean <= accept.COLLAPSED:
         # A fault, if it goes on, and not a drift.
         return seen, None
-    told = _drift(seen.traffic, snapshot.at, "users' requests", "Their mix may have changed as well as the engine.")
+    told = _drift(
+        seen.traffic, snapshot.at, "users' requests", "windows", "Their mix may have changed as well as the engine."
+    )
     return (replace(seen, traffic=Stream()) if told else seen), told
 
 
@@ -81,7 +83,9 @@ def looked(seen: Watched, release: str | None, sights: Sequence[Sight]) -> tuple
     if sight.accept_length is None:
         return seen, None
     own = seen.own.add(sight.accept_length)
-    told = _drift(own, sight.at, "ddtune's own prompts", "They are the same as before, so it is not the traffic.")
+    told = _drift(
+        own, sight.at, "ddtune's own prompts", "canaries", "They are the same as before, so it is not the traffic."
+    )
     return replace(seen, own=Stream() if told else own), told
 
 
@@ -105,12 +109,12 @@ def _counts(snapshot: Snapshot) -> bool:
     )
 
 
-def _drift(stream: Stream, at: float, of: str, why: str) -> Sight | None:
+def _drift(stream: Stream, at: float, of: str, unit: str, why: str) -> Sight | None:
     test = stream.drifted
     if test is None or abs(test.since.mean - test.usual.mean) < WORTH * test.usual.mean:
         return None
     said = (
-        f"the accept length of {of} was {test.usual.mean:.2f} and is {test.since.mean:.2f} over {test.since.count} "
-        f"windows (one such alarm in 10,000 is chance). {why}"
+        f"the accept length of {of} was {test.usual.mean:.2f} and is {test.since.mean:.2f} over "
+        f"{test.since.count * stream.merged} {unit} (one such alarm in 10,000 is chance). {why}"
     )
     return Sight(at, "drift", said)

@@ -79,15 +79,15 @@ def row(view: View, chosen: bool, width: int) -> Content:
         watts,
         rate,
         (accept, f"bold {words.BAD}" if low else ""),
-        f"  {words.clip(profile + standing, c.profile - 1):<{c.profile}}",
+        f"  {words.column(profile + standing, c.profile)}",
     )
     name = words.clip(words.safe(snapshot.host), c.name - 1)
     return words.fit(
         words.line(
             (f" {CURSOR if chosen else ' '} ", f"bold {words.NOTE}"),
             (name, "bold reverse" if chosen else "bold"),
-            " " * (c.name - len(name)),
-            (f"{words.clip(state, c.link - 1):<{c.link}}", style),
+            " " * (c.name - Content(name).cell_length),
+            (words.column(state, c.link), style),
             data,
             (f"{health[0]:<{c.health}}", health[1]),
             numbers.stylize("dim") if old else numbers,

@@ -31,7 +31,7 @@ def row(entry: Entry, running: str | None) -> Content:
     standing = entry.standing or ""
     bad = f"!{standing}" if standing in ("failed", "known-bad", "unsupported") else standing
     return words.line(
-        (f"{mark}{words.clip(profile.name, 13):<14}", "bold"),
+        (f"{mark}{words.column(profile.name, 14)}", "bold"),
         f"{_axis(profile, 'budget'):>6}{_axis(profile, 'topk'):>5}  ",
         f"{_switch(axes.get('graphs')):<7}{_switch(axes.get('nvls')):<5}",
         _seen(seen.accept_length, expect.accept_length, 6, 2),

@@ -104,7 +104,7 @@ def banner(view: View, width: int) -> Content | None:
     text, style = _loudest(view)
     if not text:
         return None
-    return words.line((f" {words.clip(text, width - 1)}".ljust(width), style))
+    return words.line((" " + words.column(text, width - 1), style))
 
 
 def _loudest(view: View) -> tuple[str, str]:

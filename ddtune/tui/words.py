@@ -107,7 +107,13 @@ def bar(value: float | None, limit: float | None, width: int) -> str:
 
 def clip(text: str, width: int) -> str:
     """Text cut to a width in cells, with an ellipsis where something is missing."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    return fit(Content(text), width).plain
+
+
+def column(text: str, width: int) -> str:
+    """Text cut so that a space stays behind it, and filled up to a width in cells."""
+    cut = clip(text, width - 1)
+    return cut + " " * (width - Content(cut).cell_length)
 
 
 def fit(content: Content, width: int) -> Content:

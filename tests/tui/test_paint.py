@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.content import Content
 
 from ddtune.gate.model import CheckResult, Verdict
 from ddtune.gpu.model import GpuReading
@@ -18,6 +19,15 @@ from tests.tui.recorded import read
 
 def bare() -> View:
     return View(replace(moment().snapshot, service=replace(Snapshot("b300", 0.0, moment().snapshot.link).service)), 0.0)
+
+
+@pytest.mark.parametrize("text", ["", "b300", "eine-lange-adresse", "日本語のホスト", "a日本語"])
+@pytest.mark.parametrize("width", [2, 5, 8, 30])
+def test_a_column_is_as_wide_as_it_says_whatever_its_signs(text: str, width: int) -> None:
+    column = words.column(text, width)
+    assert Content(column).cell_length == width
+    assert column.endswith(" ")
+    assert ("…" in column) == (Content(text).cell_length > width - 1)
 
 
 def test_what_is_not_available_is_a_dash_and_never_zero() -> None:

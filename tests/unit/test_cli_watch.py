@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -46,6 +47,12 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, monkeypatch: pytest.
     assert 'Environment="DDTUNE_CONFIG=/etc/my folder/100%%/config.toml"' in text
     done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
     assert not [line for line in done.stderr.splitlines() if path.name in line], done.stderr
+
+
+def test_a_unit_is_never_printed_for_json() -> None:
+    answer = CliRunner().invoke(watch_command, ["b300", "--print-unit", "--json"])
+    assert answer.exit_code == 2
+    assert json.loads(answer.stdout)["error"]["cause"] == "usage"
 
 
 def test_signs_of_life_go_to_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
