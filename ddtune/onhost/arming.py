@@ -54,7 +54,7 @@ def arm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     paths = host.adopted(unit)
     drafted = draft(host, paths, fields)
     try:
-        txn = applied(paths, lambda at: event(drafted, at))
+        txn = applied(paths, lambda at: event(paths, drafted, at))
     except RefusalError as error:
         if error.cause == "busy":
             call_guard(host, paths, ledger.load(paths))
@@ -136,10 +136,10 @@ def check_can_hold(host: Host, unit: str, port: int) -> None:
         raise RefusalError("unsupported_unit", f'traffic = "held" cannot be kept on this host: {error}') from None
 
 
-def event(txn: Txn, at: float) -> Arm:
-    """The event that begins ``txn`` at boottime ``at``."""
+def event(paths: UnitPaths, txn: Txn, at: float) -> Arm:
+    """The event that begins ``txn`` at boottime ``at``; made under the unit's lock, so that no line comes between."""
     begun = replace(txn, armed_at=at, lease_until=at + txn.lease_until, confirm_deadline=at + txn.confirm_deadline)
-    return Arm(at, begun)
+    return Arm(at, begun, any(line.get("op") == txn.op for line in releases.history(paths)))
 
 
 def start_guard(host: Host, paths: UnitPaths, op: str) -> Answer:

@@ -13,10 +13,14 @@ Evidence = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Arm:
-    """Begin ``txn``. All other events carry ``at``, boottime seconds, and the op that they mean."""
+    """Begin ``txn``. All other events carry ``at``, boottime seconds, and the op that they mean.
+
+    ``known`` says that the host's history has the op of ``txn`` already.
+    """
 
     at: float
     txn: Txn
+    known: bool = False
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,9 @@ def arm(txn: Txn | None, event: ev.Arm) -> Step:
             text += f"; the host decides in {max(0.0, until - event.at):.0f} s unless they renew"
         return txn, (ev.Refused("busy", text, detail),)
     new = event.txn
+    if event.known or (txn is not None and txn.op == new.op):
+        # Whoever holds an op may move it, so it must never come to mean another transaction.
+        return txn, (ev.Refused("unknown", f"{new.op} was begun on this host already: plan again"),)
     if new.state != ARMED or new.settled or new.tries_left < 1 or expired(new, event.at):
         return txn, (ev.Refused("unknown", "a transaction begins ARMED, with a try and time left"),)
     return replace(new, times={"armed": event.at}), (ev.Record("armed"),)

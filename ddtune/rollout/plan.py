@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,6 +37,7 @@ from ddtune.rollout.state import HostState, read_state
 from ddtune.rollout.timing import Stopwatch
 
 CHANGES = ("switch", VISIT)
+_LETTERS = "bcdfghjkmnpqrstvwxz"
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,15 @@ def of_trial(kind: str, planned: GatePlan) -> GatePlan:
 
 
 def op_id(history: tuple[Mapping[str, Any], ...], name: str) -> str:
-    """The next op id: a number that grows with the host's history, and a word to recognise it by."""
+    """The next op id: a number that grows with the host's history, a word to recognise it by, five letters of chance.
+
+    Two who plan at one moment read the same history, and a host that is adopted anew begins at 1: only the letters
+    tell their operations apart. There are no vowels in them, so that they spell nothing.
+    """
     numbers = [int(match[1]) for line in history if (match := re.match(r"(\d+)-", str(line.get("op") or "")))]
-    word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "op"
-    return f"{max(numbers, default=0) + 1:04d}-{word}"
+    word = re.sub(r"[^a-z0-9]+", "-", name.lower())[:34].strip("-") or "op"
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(5))
+    return f"{max(numbers, default=0) + 1:04d}-{word}-{letters}"
 
 
 async def make_plan(

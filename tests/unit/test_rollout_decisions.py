@@ -11,11 +11,13 @@ import pytest
 from ddtune.cli import report
 from ddtune.cli.report import OF_OUTCOME
 from ddtune.gpu.model import Alarm
+from ddtune.onhost import schema
 from ddtune.profiles.model import Release
 from ddtune.rollout import preflight
 from ddtune.rollout.ending import end_in
 from ddtune.rollout.model import Outcome, ReleaseRef
 from ddtune.rollout.outcome import OUTCOME_OF_STATE, host_times, outcome_json, with_txn
+from ddtune.rollout.plan import op_id
 from ddtune.rollout.state import is_over, read_state
 from ddtune.rollout.timing import Stopwatch
 from ddtune.rollout.watch import TxnWatch
@@ -63,6 +65,19 @@ def test_a_busy_host_names_owner_age_and_end() -> None:
     assert "ann on laptop" in finding.text
     assert "since 60 s" in finding.text
     assert "300 s" in finding.text
+
+
+def test_two_plans_of_one_moment_have_two_op_ids() -> None:
+    history = ({"op": None}, {"op": "0004-b8-xkwvd"}, {"op": "0003-b12"})
+    ids = {op_id(history, "b12") for _ in range(200)}
+    assert len(ids) == 200
+    assert all(re.fullmatch(r"0005-b12-[a-z]{5}", one) for one in ids)
+    assert min(ids) > "0004-b8-xkwvd"
+
+
+@pytest.mark.parametrize("name", ["", "--", "x" * 200, "B8 (nvls)", "y" * 33 + "-z"])
+def test_every_op_id_is_one_that_a_host_takes(name: str) -> None:
+    assert schema.op(op_id((), name)).startswith("0001-")
 
 
 @pytest.mark.parametrize("settled", [True, False])

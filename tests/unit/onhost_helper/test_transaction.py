@@ -80,6 +80,21 @@ def test_the_second_operator_is_told_who_since_when_and_until_when(armed: Host) 
     assert armed.ok("state")["txn"]["state"] == "ARMED"
 
 
+def test_an_op_of_the_history_begins_no_other_transaction(armed: Host) -> None:
+    stable = armed.ok("state")["stable"]["release"]
+    armed.ok("abort", op=OP)
+    wait_until("the guard is gone", lambda: not armed.ok("state")["guard_alive"])
+    owner = {"who": "bob", "host": "desk"}
+    assert "begun on this host already" in armed.arm(stable, op=OP, owner=owner)["message"]
+    # Also once another has come between, and where the volatile folder was lost.
+    assert armed.arm(stable, op=OTHER, owner=owner)["ok"]
+    armed.ok("abort", op=OTHER)
+    wait_until("the guard is gone", lambda: not armed.ok("state")["guard_alive"])
+    armed.file("run/ddtune", UNIT, "txn.json").unlink()
+    assert "begun on this host already" in armed.arm(stable, op=OP, owner=owner)["message"]
+    assert [line["event"] for line in armed.ok("state")["history"]] == ["adopted"] + ["armed", "aborted"] * 2
+
+
 def test_nothing_swaps_without_a_guard_and_any_call_brings_it_back(armed: Host) -> None:
     guard = json.loads(armed.file("run/ddtune", UNIT, "guard.json").read_text())
     os.kill(guard["pid"], signal.SIGKILL)

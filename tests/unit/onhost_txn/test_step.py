@@ -117,6 +117,19 @@ def test_a_second_operator_is_told_who_and_until_when() -> None:
     assert "host decides in 1 s" in refused.message
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_an_op_never_comes_to_mean_another_transaction(known: bool) -> None:
+    before, _ = run(t.Abort(1, "a"))
+    assert before.settled
+    again = fresh("a" if not known else "b", 2, 0, 0)
+    txn, effects = t.step(before, t.Arm(2, again, known))
+    refused = t.refusal(effects)
+    assert txn == before
+    assert refused is not None
+    assert "begun on this host already" in refused.message
+    assert t.refusal(t.step(before, t.Arm(2, fresh("b", 2, 0, 0)))[1]) is None
+
+
 def test_a_late_line_explains_a_weak_cause_and_only_that() -> None:
     dead, _ = run(t.Ended(0.5, "a", "engine_dead"), txn=on_trial())
     assert run(t.Fatal(0.6, "a", "cublas_error"), txn=dead)[0].cause == "cublas_error"
