@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import clock, drop_in, ledger, pins, releases, schema, store, traffic, who
-from .alive import wait_for_guard
+from .alive import guard_alive, wait_for_guard
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
@@ -50,7 +50,10 @@ ARM: schema.Fields = {
 
 
 def arm(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """Begins a transaction and answers once its guard is seen alive; without a guard nothing has begun."""
+    """Begins a transaction and answers once its guard is seen alive; without a guard nothing has begun.
+
+    Asked again by the same owner it answers as it did.
+    """
     paths = host.adopted(unit)
     drafted = draft(host, paths, fields)
     try:
@@ -143,9 +146,10 @@ def event(paths: UnitPaths, txn: Txn, at: float) -> Arm:
 
 
 def start_guard(host: Host, paths: UnitPaths, op: str) -> Answer:
-    """Starts the guard of ``op`` and waits until it is seen alive. Raises ``RefusalError``."""
+    """Starts the guard of ``op``, unless it lives, and waits until it is seen alive. Raises ``RefusalError``."""
     try:
-        host.systemctl.run_guard(paths.unit, op)
+        if not guard_alive(paths, op):
+            host.systemctl.run_guard(paths.unit, op)
     except SystemctlError as error:
         # Somebody else's call, which brings a guard that is missing, may have been faster by a moment.
         if not wait_for_guard(paths, op, GUARD_BROUGHT_S):

@@ -24,6 +24,8 @@ from .txn_model import (
 
 
 def arm(txn: Txn | None, event: ev.Arm) -> Step:
+    if txn is not None and _again(txn, event.txn):
+        return txn, ()
     if txn is not None and busy(txn):
         until = min(txn.lease_until, txn.confirm_deadline)
         detail = {
@@ -44,6 +46,17 @@ def arm(txn: Txn | None, event: ev.Arm) -> Step:
     if new.state != ARMED or new.settled or new.tries_left < 1 or expired(new, event.at):
         return txn, (ev.Refused("unknown", "a transaction begins ARMED, with a try and time left"),)
     return replace(new, times={"armed": event.at}), (ev.Record("armed"),)
+
+
+def _again(txn: Txn, asked: Txn) -> bool:
+    """The very same was asked before, and its answer may have been lost on the way: nothing has come of it yet."""
+    same = (txn.op, txn.kind, dict(txn.owner), txn.candidate) == (
+        asked.op,
+        asked.kind,
+        dict(asked.owner),
+        asked.candidate,
+    )
+    return same and txn.state == ARMED and txn.boot_id == asked.boot_id
 
 
 def reboot(txn: Txn | None, event: ev.Reboot) -> Step:

@@ -80,6 +80,17 @@ def test_the_second_operator_is_told_who_since_when_and_until_when(armed: Host) 
     assert armed.ok("state")["txn"]["state"] == "ARMED"
 
 
+def test_an_arm_whose_answer_was_lost_is_answered_again(armed: Host) -> None:
+    first = armed.ok("state")["txn"]
+    again = armed.arm(first["candidate"])
+    assert again["ok"], again
+    assert again["txn"] == first
+    assert again["guard"]["pid"] == json.loads(armed.file("run/ddtune", UNIT, "guard.json").read_text())["pid"]
+    assert [line["event"] for line in armed.ok("state")["history"]] == ["adopted", "armed"]
+    for other in ({"owner": {"who": "bob"}}, {"kind": "restart"}):
+        assert armed.arm(first["candidate"], **other)["cause"] == "busy"
+
+
 def test_an_op_of_the_history_begins_no_other_transaction(armed: Host) -> None:
     stable = armed.ok("state")["stable"]["release"]
     armed.ok("abort", op=OP)

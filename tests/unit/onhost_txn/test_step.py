@@ -117,6 +117,22 @@ def test_a_second_operator_is_told_who_and_until_when() -> None:
     assert "host decides in 1 s" in refused.message
 
 
+@pytest.mark.parametrize(
+    ("owner", "candidate", "same"),
+    [("a", CANDIDATE, True), ("b", CANDIDATE, False), ("a", STABLE, False)],
+)
+def test_the_same_arm_again_is_answered_and_begins_nothing(owner: str, candidate: str, same: bool) -> None:
+    before, _ = run(t.Renew(0.5, "a"))
+    again = replace(fresh("a", 1, 0, 0, candidate), owner={"who": owner})
+    txn, effects = t.step(before, t.Arm(1, again, known=True))
+    assert txn == before
+    assert (effects == ()) is same
+    swapped, _ = run(t.Swap(0.6, "a"))
+    refused = t.refusal(t.step(swapped, t.Arm(1, again, known=True))[1])
+    assert refused is not None
+    assert refused.cause == "busy"
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_an_op_never_comes_to_mean_another_transaction(known: bool) -> None:
     before, _ = run(t.Abort(1, "a"))
