@@ -14,7 +14,7 @@ import subprocess
 from . import clock, store
 from .paths import Install, Paths, UnitPaths
 from .shout import shout
-from .txn_model import TRIAL, Txn
+from .txn_model import LIFTED, TRIAL, Txn
 
 _PLACES = ("/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft")
 _LIMIT_S = 10.0
@@ -38,7 +38,7 @@ def by_hand(unit: str) -> str:
 
 def held(txn: Txn) -> bool:
     """Whether ``txn`` holds traffic now: the candidate runs, or may run, and nobody has judged it yet."""
-    if txn.traffic != "held" or txn.settled or "lifted" in txn.times or "swapped" not in txn.times:
+    if txn.traffic != "held" or txn.settled or LIFTED in txn.times or "swapped" not in txn.times:
         return False
     if txn.state == TRIAL:
         return True

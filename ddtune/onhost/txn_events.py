@@ -33,7 +33,7 @@ class Swap:
 
 @dataclass(frozen=True)
 class Mark:
-    """Note when a step happened; ``started`` also sets the start deadline running."""
+    """Note when a step happened; ``started`` also sets the start deadline running, ``lifted`` opens a held trial."""
 
     at: float
     op: str

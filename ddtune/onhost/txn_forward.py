@@ -10,6 +10,7 @@ from .txn_model import (
     ARMED,
     COMMITTED,
     COMMITTING,
+    LIFTED,
     LIVE,
     ROLLED_BACK,
     SOAK,
@@ -50,13 +51,8 @@ def arm(txn: Txn | None, event: ev.Arm) -> Step:
 
 def _again(txn: Txn, asked: Txn) -> bool:
     """The very same was asked before, and its answer may have been lost on the way: nothing has come of it yet."""
-    same = (txn.op, txn.kind, dict(txn.owner), txn.candidate) == (
-        asked.op,
-        asked.kind,
-        dict(asked.owner),
-        asked.candidate,
-    )
-    return same and txn.state == ARMED and txn.boot_id == asked.boot_id
+    names = ("op", "kind", "owner", "candidate", "boot_id")
+    return txn.state == ARMED and all(getattr(txn, name) == getattr(asked, name) for name in names)
 
 
 def reboot(txn: Txn | None, event: ev.Reboot) -> Step:
@@ -89,6 +85,9 @@ def _start_deadline(txn: Txn, at: float) -> float | None:
 def mark(txn: Txn, event: ev.Mark) -> Step:
     if txn.state not in LIVE:
         return wrong_state(txn, f"marked {event.name}")
+    if event.name == LIFTED and not txn.ready:
+        # The quick gate, whose end it tells, asks a candidate that is ready.
+        return wrong_state(txn, "lifted before it is ready")
     deadline = _start_deadline(txn, event.at) if event.name == "started" else txn.start_deadline
     return replace(txn, times=timed(txn, **{event.name: event.at}), start_deadline=deadline), ()
 

@@ -26,6 +26,9 @@ TRYING = (TRIAL, SOAK)
 DECIDED = (COMMITTED, ROLLED_BACK, ROLLBACK_FAILED, HOST_ACTION_REQUIRED)
 STATES = (*LIVE, COMMITTING, *DECIDED)
 
+LIFTED = "lifted"
+"""The instant in ``times`` from which a held trial is open to everybody."""
+
 VISIT = "golden"
 """A visit to another release for reference answers: it is never confirmed."""
 KINDS = ("switch", "restart", "rollback", VISIT)

@@ -13,7 +13,7 @@ from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .room import check_room
 from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
-from .txn_model import TRYING, Txn, busy, to_json
+from .txn_model import LIFTED, TRYING, Txn, busy, to_json
 from .unit import SystemctlError, UnitState
 
 EVIDENCE = schema.many(
@@ -118,7 +118,7 @@ def ready(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 def lift(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """The quick gate has passed: other machines reach the candidate from here on."""
     paths = host.adopted(unit)
-    txn = applied(paths, lambda at: Mark(at, fields["op"], "lifted"))
+    txn = applied(paths, lambda at: Mark(at, fields["op"], LIFTED))
     return {"txn": to_json(txn), "lifted": traffic.lift(host.install, paths)}
 
 

@@ -170,6 +170,19 @@ def test_rules_that_somebody_flushed_are_put_back(bench: Bench, nft: Nft) -> Non
     assert nft.holds
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_nothing_is_lifted_before_the_trial_is_ready(bench: Bench, nft: Nft, swapped: bool) -> None:
+    bench.trial(traffic="held") if swapped else bench.arm(traffic="held")
+    early = t.refusal(ledger.apply(bench.paths, lambda at: t.Mark(at, "op", "lifted")).effects)
+    assert early is not None
+    assert "before it is ready" in early.message
+    if not swapped:
+        bench.apply(lambda at: t.Swap(at, "op"))
+    txn = ledger.load(bench.paths)
+    assert txn is not None
+    assert traffic.held(txn)
+
+
 def test_once_lifted_nothing_holds_again(bench: Bench, nft: Nft) -> None:
     _trial(bench)
     bench.apply(lambda at: t.Ready(at, "op"))
