@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ddtune.config.errors import ConfigError
@@ -17,6 +19,11 @@ from ddtune.rollout.sights import Notice
 
 KEPT = 2000
 TITLE, BODY = 200, 2000
+TRIES = 9
+"""How often a notice is sent to an address that does not take it: with the waits between, for a good two hours."""
+FIRST_WAIT_S, MOST_WAIT_S = 30.0, 3600.0
+WAITING = 100
+"""Notices that wait for another try at most; the oldest is given up."""
 
 
 def addresses(path: Path) -> list[str]:
@@ -67,7 +74,7 @@ class Told:
         return key in self._keys
 
     def add(self, keys: Sequence[str]) -> None:
-        """Keep ``keys`` before they are told: twice is worse than, after a crash at this very moment, not at all."""
+        """Keep ``keys`` once they are told: after a crash at this very moment twice is better than not at all."""
         self._keys.update(dict.fromkeys(keys))
         kept = list(self._keys)[-KEPT:]
         self._keys = dict.fromkeys(kept)
@@ -75,18 +82,42 @@ class Told:
         self.fresh = False
 
 
+@dataclass
+class _Waiting:
+    """A notice that the addresses ``to`` have not taken in ``tries`` tries; the next is ``due`` on the clock."""
+
+    notice: Notice
+    to: tuple[str, ...]
+    tries: int
+    due: float
+
+
 class Notifier:
     """Tells each notice once; ``say`` hears what was told and what could not be, never an address."""
 
-    def __init__(self, to: Sequence[str], told: Told, say: Callable[[str], None], *, dry: bool = False) -> None:
+    def __init__(
+        self,
+        to: Sequence[str],
+        told: Told,
+        say: Callable[[str], None],
+        *,
+        dry: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._to = tuple(to)
         self._told = told
         self._say = say
         self._dry = dry
+        self._clock = clock
+        self._waiting: dict[str, _Waiting] = {}
 
     def known(self, notices: Sequence[Notice]) -> None:
         """What was there before the first watch is nobody's news."""
         self._told.add([notice.key for notice in notices])
+
+    def is_told(self, notice: Notice) -> bool:
+        """Whether it was told, or is on its way."""
+        return notice.key in self._told or notice.key in self._waiting
 
     @property
     def fresh(self) -> bool:
@@ -94,23 +125,39 @@ class Notifier:
         return self._told.fresh
 
     async def tell(self, notices: Sequence[Notice]) -> int:
-        """Send those that were not told yet; how many."""
-        new = [clean(notice) for notice in notices if notice.key not in self._told]
-        if new:
-            self._told.add([notice.key for notice in new])
+        """Send those that were not told yet, and one that is due for another try; how many are new."""
+        new = [clean(one) for one in {one.key: one for one in notices}.values() if not self.is_told(one)]
+        # One that waits at a time: who takes nothing must not hold up the watch for as long as many waits.
+        due = next((one for one in self._waiting.values() if one.due <= self._clock()), None)
+        if due is not None:
+            await self._try(due)
         for notice in new:
             self._say(f"{notice.title}: {' '.join(notice.body.split())}")
-            await self._send(notice)
+            if self._dry:
+                self._say(f"dry run: would tell {', '.join(map(kind, self._to)) or 'nobody: no address is configured'}")
+            await self._try(_Waiting(notice, () if self._dry else self._to, 0, 0.0))
         return len(new)
 
-    async def _send(self, notice: Notice) -> None:
-        if self._dry:
-            self._say(f"dry run: would tell {', '.join(map(kind, self._to)) or 'nobody: no address is configured'}")
-            return
-        results = await asyncio.gather(*(asyncio.to_thread(_send, address, notice) for address in self._to))
-        for address, sent in zip(self._to, results, strict=True):
-            if not sent:
-                self._say(f"a {kind(address)} notification could not be sent")
+    async def _try(self, one: _Waiting) -> None:
+        """Send to those who have not taken it. What fails waits twice as long each time, and is given up in the end."""
+        self._waiting.setdefault(one.notice.key, one)
+        results = await asyncio.gather(*(asyncio.to_thread(_send, address, one.notice) for address in one.to))
+        one.to = tuple(address for address, sent in zip(one.to, results, strict=True) if not sent)
+        one.due = self._clock() + min(FIRST_WAIT_S * 2**one.tries, MOST_WAIT_S)
+        one.tries += 1
+        for address in one.to:
+            then = "given up" if one.tries >= TRIES else f"again in {one.due - self._clock():.0f} s"
+            self._say(f"a {kind(address)} notification could not be sent: {then}")
+        if not one.to or one.tries >= TRIES:
+            self._over(one)
+        while len(self._waiting) > WAITING:
+            oldest = next(iter(self._waiting.values()))
+            self._say(f"given up, as too many wait: {oldest.notice.title}")
+            self._over(oldest)
+
+    def _over(self, one: _Waiting) -> None:
+        self._waiting.pop(one.notice.key, None)
+        self._told.add([one.notice.key])
 
 
 def _send(address: str, notice: Notice) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,17 @@ def of_end(host: str, line: Mapping[str, Any]) -> Notice | None:
 def ends(host: str, history: Iterable[Mapping[str, Any]]) -> list[Notice]:
     """The ends in ``history``, oldest first."""
     return [notice for line in history if (notice := of_end(host, line)) is not None]
+
+
+def since_told(
+    host: str, history: Sequence[Mapping[str, Any]], is_told: Callable[[Notice], bool]
+) -> Sequence[Mapping[str, Any]]:
+    """The lines behind the last end that was told; none where no end was, for what was before a watch is no news."""
+    for number in range(len(history) - 1, -1, -1):
+        notice = of_end(host, history[number])
+        if notice is not None and is_told(notice):
+            return history[number + 1 :]
+    return ()
 
 
 def blind(host: str, snapshot: Snapshot) -> Notice | None:

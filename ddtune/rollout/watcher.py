@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ddtune.config.model import HostConfig
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
@@ -33,6 +34,7 @@ WAIT_S = 10.0
 BEAT_LIMIT_S = 45.0
 FAREWELL_S = 75.0
 READING_S = 20.0
+HISTORY = 200
 WATCHABLE = ("serving", "idle", "busy", "dead", "unknown")
 
 
@@ -60,6 +62,7 @@ class Watcher:
         self._acts = acts and not config.read_only
         self._sights: list[Sight] = []
         self._seen = drift.Watched()
+        self._lines: tuple[Mapping[str, Any], ...] = ()
         self._acted_at: float | None = None
         self._owner = owner()
         # The unit on whose host this watch may have been heard of.
@@ -129,7 +132,7 @@ class Watcher:
             canary = Canary(judge, lambda: session.snapshot, CANARY_S)
             if once:
                 await session.first_reading(READING_S)
-                await self._tell(session.snapshot)
+                await self._tell(session, session.snapshot)
                 return await self._look(session, canary)
             over = asyncio.Event()
             beating = asyncio.create_task(self._keep_alive(session.link, over))
@@ -149,7 +152,7 @@ class Watcher:
             now = self._clock()
             self.beat()
             snapshot = session.snapshot
-            await self._tell(snapshot)
+            await self._tell(session, snapshot)
             if snapshot is not None:
                 self._seen, found = drift.read(self._seen, snapshot)
                 await self._heed(session, found)
@@ -199,12 +202,25 @@ class Watcher:
             self._say(f"canary on {self._config.name}: {sight.cause}: {sight.text}")
         return sight
 
-    async def _tell(self, snapshot: Snapshot | None) -> None:
+    async def _history(self, session: Session, snapshot: Snapshot) -> Sequence[Mapping[str, Any]]:
+        """The newest lines, as a reading has them; behind a gap in them all since the last end that was told."""
+        lines: Sequence[Mapping[str, Any]] = snapshot.history
+        before = self._lines
+        if lines and not any(line in before for line in lines):
+            try:
+                more = (await session.state(HISTORY)).history
+            except (Unreachable, HelperRefused, HelperFailed):
+                return lines
+            lines = sights.since_told(self._config.name, more, self._notifier.is_told) or lines
+        self._lines = snapshot.history
+        return lines
+
+    async def _tell(self, session: Session, snapshot: Snapshot | None) -> None:
         if snapshot is None or not snapshot.adopted:
             return
         host = self._config.name
         notices = [
-            *sights.ends(host, snapshot.history),
+            *sights.ends(host, await self._history(session, snapshot)),
             *(sights.of_incident(host, one) for one in snapshot.incidents),
         ]
         if self._notifier.fresh:

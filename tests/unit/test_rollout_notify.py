@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddtune.config.errors import ConfigError
+from ddtune.rollout import notify
 from ddtune.rollout.notify import Notifier, Told, addresses
 from ddtune.rollout.sights import Notice
 from tests.unit.receivers import PASSWORD, Mailbox, Webhook, listening
@@ -82,8 +83,8 @@ def test_an_address_is_never_said(tmp_path: Path, webhook: Webhook, caplog: pyte
     webhook.status = 500
     notifier, said = _notifier(tmp_path, webhook.address, "nosuch://tok:hunter2@x")
     _tell(notifier, NOTICE)
-    assert "a json notification could not be sent" in said
-    assert "a nosuch notification could not be sent" in said
+    assert "a json notification could not be sent: again in 30 s" in said
+    assert "a nosuch notification could not be sent: again in 30 s" in said
     assert "hunter2" not in "\n".join(said) + caplog.text
 
 
@@ -111,3 +112,43 @@ def test_addresses_that_others_may_read_are_refused(tmp_path: Path) -> None:
         addresses(path)
     path.chmod(0o600)
     assert addresses(path) == ["json://x/", "mailto://u:p@h"]
+
+
+def test_what_was_not_taken_is_sent_again_once_each(tmp_path: Path, webhook: Webhook) -> None:
+    pytest.importorskip("apprise", reason="the extra notify is not installed")
+    now, said = [0.0], list[str]()
+    mailbox = Mailbox()
+    webhook.status = 500
+    with listening(mailbox):
+        to = (webhook.address, mailbox.address)
+        notifier = Notifier(to, Told(tmp_path / "told.json"), said.append, clock=lambda: now[0])
+        assert _tell(notifier, NOTICE) == 1
+        assert NOTICE.key not in Told(tmp_path / "told.json"), "a watch that starts now has it to tell"
+        webhook.status = 200
+        got = len(webhook.got)
+        assert _tell(notifier, NOTICE) == 0
+        assert len(webhook.got) == got, "not before its time"
+        now[0] = 31
+        for _ in range(3):
+            assert _tell(notifier) == 0
+            now[0] += 4000
+    assert len(webhook.got) == got + 1
+    assert len(mailbox.got) == 1, "who took it hears it once"
+    assert NOTICE.key in Told(tmp_path / "told.json")
+
+
+def test_tries_have_an_end_and_so_has_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, said, tried = [0.0], list[str](), list[str]()
+    monkeypatch.setattr(notify, "_send", lambda _address, notice: bool(tried.append(notice.key)))
+    notifier = Notifier(("json://x",), Told(tmp_path / "told.json"), said.append, clock=lambda: now[0])
+    for _ in range(40):
+        _tell(notifier, NOTICE)
+        now[0] += notify.MOST_WAIT_S
+    assert len(tried) == notify.TRIES
+    assert "given up" in said[-1]
+    tried.clear()
+    many = [Notice(f"k{number}", "end", f"t{number}", "") for number in range(notify.WAITING + 5)]
+    _tell(notifier, *many)
+    assert [line for line in said if "too many wait" in line] == [
+        f"given up, as too many wait: t{number}" for number in range(5)
+    ]

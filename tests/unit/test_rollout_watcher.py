@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,7 +136,7 @@ def test_a_watch_that_ends_by_a_fault_of_its_own_is_missed(monkeypatch: pytest.M
     async def run() -> None:
         case = Case(monkeypatch, tmp_path)
 
-        async def broken(_snapshot: object) -> None:
+        async def broken(*_: object) -> None:
             await case.host.begun.wait()
             raise RuntimeError("a bug")
 
@@ -197,5 +198,31 @@ def test_who_cannot_say_farewell_says_what_follows(monkeypatch: pytest.MonkeyPat
         case.asked.set()
         await asyncio.wait_for(running, 10)
         assert any("will call it missed" in line and "is lost" in line for line in case.said)
+
+    asyncio.run(run())
+
+
+def test_ends_that_a_reading_has_no_room_for_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """While the link was down more happened than the newest lines that a reading has."""
+    lines = tuple({"op": f"{number:04}-b", "event": "committed", "to": {"profile": "b"}} for number in range(60))
+
+    class WithHistory(Session):
+        asked = 0
+
+        async def state(self, limit: int) -> SimpleNamespace:
+            self.asked += 1
+            return SimpleNamespace(adopted=True, history=lines[-limit:])
+
+    async def run() -> None:
+        case = Case(monkeypatch, tmp_path)
+        session: Any = WithHistory(case.host)
+        first, later = (replace(SERVING, adopted=True, history=lines[:end][-20:]) for end in (20, 60))
+        await case.watcher._tell(session, first)
+        assert case.said == [], "what was there before the first watch is no news"
+        await case.watcher._tell(session, later)
+        assert [line.partition("to b")[0] for line in case.said] == ["b300: committed: committed "] * 40
+        asked = session.asked
+        await case.watcher._tell(session, later)
+        assert (len(case.said), session.asked) == (40, asked), "nothing is asked while the lines go on"
 
     asyncio.run(run())
