@@ -77,7 +77,9 @@ def judged(said: Mapping[str, Any], status: int, err: bytes, seconds: float) -> 
     if stage == "accepted":
         return _answer("accepted", None, "", seconds)
     control = (said.get("control") or {}).get("stage")
-    if stage == "crashed" or control != "accepted":
+    # A word that the engine's parser refuses, where it takes what runs, has nothing to do with the GPUs.
+    parsed = stage == "parse" and control in ("accepted", "resolve")
+    if stage == "crashed" or (control != "accepted" and not parsed):
         return _unknown(f"with no GPU in sight it refuses what runs now as well ({text})", seconds)
     if stage == "resolve" and said.get("gpu_hidden") and _OF_THE_GPU.search(text):
         return _unknown(f"with no GPU in sight it says: {text}", seconds)

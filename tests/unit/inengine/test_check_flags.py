@@ -145,6 +145,23 @@ def test_what_is_said_of_hidden_gpus_refuses_nothing(text: str, expected: str) -
     assert flag_check.judged(seen, 0, b"", 1.0)["verdict"] == "refused"
 
 
+@pytest.mark.parametrize(
+    ("stage", "control", "expected"),
+    [
+        ("parse", "accepted", "refused"),
+        ("parse", "resolve", "refused"),
+        ("parse", "parse", "unknown"),
+        ("parse", None, "unknown"),
+        ("resolve", "resolve", "unknown"),
+    ],
+)
+def test_a_word_that_only_the_candidate_has_wrong_is_refused_whatever_resolves(
+    stage: str, control: str | None, expected: str
+) -> None:
+    said = {"candidate": {"stage": stage, "text": "invalid choice"}, "control": control and {"stage": control}}
+    assert flag_check.judged(said, 0, b"", 1.0)["verdict"] == expected
+
+
 def test_answers_are_kept_until_the_package_changes(engine: Path) -> None:
     env = {"PYTHONPATH": str(engine), "PATH": "/usr/bin"}
 
