@@ -19,6 +19,7 @@ SERVING = "serving"
 # These name a death and not its reason: a line that gives the reason soon after says more.
 _VAGUE = frozenset(("engine_dead", "start_failed", "nccl_error", "killed"))
 _SOON_S = 5.0
+_WHOLE = 2
 _XID_WINDOW_S = 60.0
 _SECONDARY_LIMIT = 4
 _RANKS_LIMIT = 16
@@ -82,16 +83,21 @@ def classify(
 
 
 def _first(unit: Sequence[LogLine]) -> tuple[int, str] | None:
+    """The first of the lines that tell most, among those soon after each other."""
     first: tuple[int, str] | None = None
     for place, line in enumerate(unit):
         if first is not None and line.at > unit[first[0]].at + _SOON_S:
             return first
-        if line.fatal is None:
-            continue
-        if line.fatal not in _VAGUE:
-            return place, line.fatal
-        first = first or (place, line.fatal)
+        if line.fatal is not None and (first is None or _tells(line.fatal) > _tells(first[1])):
+            first = place, line.fatal
+        if first is not None and _tells(first[1]) == _WHOLE:
+            return first
     return first or _end(unit)
+
+
+def _tells(cause: str) -> int:
+    """How much of what happened a cause tells: after an illegal access each CUBLAS call of any rank fails as well."""
+    return 0 if cause in _VAGUE else 1 if cause == "cublas_error" else _WHOLE
 
 
 def _end(unit: Sequence[LogLine]) -> tuple[int, str] | None:

@@ -12,8 +12,11 @@ GRACE_S = 5.0
 """Seconds after its end in which the driver's line may still come."""
 
 
-def write(paths: UnitPaths, pids: Sequence[int], began: float, ended: Optional[float]) -> None:
-    """Keep the processes of the present or last run; ``began`` and ``ended`` are seconds since the epoch."""
+def write(paths: UnitPaths, pids: Sequence[int], began: float, ended: float) -> None:
+    """Keep the processes of the present or last run; ``began`` and ``ended`` are seconds since the epoch.
+
+    While it runs, ``ended`` is when it is over at the latest: a helper that is killed writes no other end.
+    """
     paths.ensure_run()
     store.write_json(paths.canary, {"pids": list(pids), "began": began, "ended": ended})
 
@@ -30,8 +33,7 @@ def charged(mark: Optional[Mapping[str, Any]], at: float, pid: Optional[int]) ->
     """
     if mark is None:
         return None
-    ended = mark.get("ended")
-    within = mark["began"] <= at and (ended is None or at <= ended + GRACE_S)
+    within = mark["began"] <= at <= (mark["ended"] or mark["began"]) + GRACE_S
     if pid is None:
         return "unclear" if within else None
     return "canary" if within and pid in mark["pids"] else None

@@ -63,13 +63,14 @@ def canary(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     user = host.systemctl.show(unit, "User").get("User")
     with _alone(paths, unit):
         began = clock.wall()
+        latest = began + fields["limit_s"]
         pids: list[int] = []
 
         def started(now: list[int]) -> None:
             pids[:] = now
-            canary_mark.write(paths, now, began, None)
+            canary_mark.write(paths, now, began, latest)
 
-        canary_mark.write(paths, [], began, None)
+        canary_mark.write(paths, [], began, latest)
         try:
             runs = graph_canary.run(
                 process.argv[0], process.cwd, process.env, user, request, fields["limit_s"], started

@@ -55,6 +55,14 @@ def test_cublas_after_an_illegal_access_is_the_illegal_access() -> None:
     assert (incident.cause, incident.rank) == ("illegal_memory_access", "TP1")
 
 
+def test_cublas_of_another_rank_just_before_an_illegal_access_is_not_the_cause() -> None:
+    cublas = "[2026-01-01 00:00:00 TP0] RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"
+    illegal = "[2026-01-01 00:00:01 TP3] CUDA error: an illegal memory access was encountered"
+    incident = found([cublas, illegal])
+    assert (incident.cause, incident.rank) == ("illegal_memory_access", "TP3")
+    assert found([cublas]).cause == "cublas_error"
+
+
 def test_other_prefixes_and_ranks() -> None:
     incident = found(
         [

@@ -167,7 +167,6 @@ MARK = {"pids": [41, 42], "began": 100.0, "ended": 120.0}
 )
 def test_whose_an_xid_is(at: float, pid: int | None, whose: str | None) -> None:
     assert canary_mark.charged(MARK, at, pid) == whose
-    assert canary_mark.charged({**MARK, "ended": None}, 110.0, pid) == canary_mark.charged(MARK, 110.0, pid)
     assert canary_mark.charged(None, at, pid) is None
 
 
@@ -222,3 +221,10 @@ def test_the_envelope_keeps_it_apart_from_what_profiles_did() -> None:
 )
 def test_which_budget_a_profile_is_asked_about(axes: dict[str, Any], budget: int | None) -> None:
     assert canary_budget(axes) == budget
+
+
+def test_a_canary_whose_helper_was_killed_excuses_nothing_for_ever() -> None:
+    running = {**MARK, "ended": 160.0}
+    assert canary_mark.charged(running, 130.0, None) == "unclear"
+    assert canary_mark.charged(running, 1e6, None) is None
+    assert canary_mark.charged({**MARK, "ended": None}, 1e6, None) is None

@@ -216,7 +216,7 @@ def test_what_the_graph_canary_did_to_a_gpu_is_no_incident_of_the_service(pid: s
         [
             (1.0, _unit()),
             (1.5, _log("[2026-01-01 00:00:00] server_args=ServerArgs(x)", at=1.5)),
-            (2.0, {"t": "ddtune", "adopted": True, "canary": {"pids": [41], "began": 2.0, "ended": None}}),
+            (2.0, {"t": "ddtune", "adopted": True, "canary": {"pids": [41], "began": 2.0, "ended": 602.0}}),
             (4.0, _log(xid, at=4.0, source="kernel")),
         ]
     )

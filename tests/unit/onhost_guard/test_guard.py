@@ -48,7 +48,7 @@ def test_xid_of_somebody_elses_process_and_of_a_teardown_are_let_pass(bench: Ben
 def test_xid_that_may_be_the_graph_canarys_is_let_pass(bench: Bench, words: str) -> None:
     bench.trial()
     hand = bench.hand()
-    canary_mark.write(bench.paths, [4194303], clock.wall() - 1, None)
+    canary_mark.write(bench.paths, [4194303], clock.wall() - 1, clock.wall() + 600)
     bench.line(XID.format(31, words), "kernel")
     assert not guard.Guard(hand).read_lines(0.05)
     canary_mark.write(bench.paths, [4194303], clock.wall() - 60, clock.wall() - 30)
