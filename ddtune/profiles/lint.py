@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from ddtune.config.names import did_you_mean
 from ddtune.profiles.argv import flags_in, last_values, pieces
-from ddtune.profiles.axes import speculative_axes
+from ddtune.profiles.axes import axes_of, speculative_axes
 from ddtune.profiles.errors import UnsupportedAxis
 from ddtune.profiles.model import NO_SPECULATION, Axis, Base, Dialect, Profile, Remark, settings_of, speculates
 from ddtune.profiles.resolve import resolve
@@ -40,9 +41,13 @@ def lint(
         return [*found, *([] if told else [Remark(str(error), True, "unsupported_axis")])]
     found += _foreign_flags(profile, flags)
     found += _needs(profile, dialect, release.argv, base is not None)
-    if profile.axes.get("algorithm") == "ddtree":
-        found += _tree(profile, dialect, release.argv)
-        found += _buffer(profile, release.argv)
+    # What the base brings counts as much as what the profile says.
+    brought = axes_of(release.argv, release.env_set, dialect) if base is not None else {}
+    whole = replace(profile, axes={**brought, **profile.axes})
+    found += _symmetric_memory(whole)
+    if whole.axes.get("algorithm") == "ddtree":
+        found += _tree(whole, dialect, release.argv)
+        found += _buffer(whole, release.argv)
     if base is not None and base.argv and profile.axes.get("algorithm") == "ddtree":
         found += _clients(base)
     if base is not None:
@@ -66,13 +71,17 @@ def _contradictions(profile: Profile, dialect: Dialect) -> Iterator[Remark]:
         for axis in speculative_axes(dialect):
             if axis in axes:
                 yield Remark(f"{axis} says nothing without speculation and is left out")
+    if axes.get("algorithm") == "ddtree" and axes.get("overlap") is True:
+        yield Remark("DDTree switches the overlap schedule off by itself, so overlap = true does nothing")
+
+
+def _symmetric_memory(profile: Profile) -> Iterator[Remark]:
+    axes = profile.axes
     if speculates(axes) and axes.get("symm_mem") is True and axes.get("graphs") is not False:
         yield Remark(
             "symmetric memory with speculation under CUDA graphs is known to give wrong text without an error, "
             "with torch before 2.13 or NCCL before 2.30.7"
         )
-    if axes.get("algorithm") == "ddtree" and axes.get("overlap") is True:
-        yield Remark("DDTree switches the overlap schedule off by itself, so overlap = true does nothing")
 
 
 def _ranges(profile: Profile) -> Iterator[Remark]:

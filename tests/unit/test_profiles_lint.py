@@ -75,6 +75,16 @@ def test_what_a_base_adds(base: str, axes: dict[str, AxisValue], text: str, bloc
     assert found[0].blocks is blocks
 
 
+def test_what_the_base_brings_counts_as_if_the_profile_said_it() -> None:
+    tree = "py --speculative-algorithm DDTREE --speculative-num-draft-tokens 8 --speculative-draft-model-path d"
+    buffer = " --context-length 262144 --max-running-requests 128"
+    texts = [remark.text for remark in remarks(tree + buffer, budget=16)]
+    assert any("verifies 17 rows" in text for text in texts)
+    assert any("index buffer takes 4.6 GB" in text for text in texts)
+    assert any("symmetric memory" in r.text for r in remarks(tree + " --enable-symm-mem", budget=16))
+    assert not [r for r in remarks(tree + buffer, budget=16, algorithm="none") if "rows" in r.text]
+
+
 def test_a_budget_that_fits_its_rows_is_fine() -> None:
     base = "py --speculative-num-draft-tokens 13 --speculative-draft-model-path d"
     assert [r.text for r in remarks(base, algorithm="ddtree", budget=13) if "rows" in r.text]
