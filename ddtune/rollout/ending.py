@@ -16,6 +16,7 @@ from ddtune.rollout.watch import TxnWatch
 
 LOOK_S = 0.5
 SERVING_S = 2.0
+HISTORY_S = 5.0
 ENDS = {
     "committed": "COMMITTED",
     "rolled_back": "ROLLED_BACK",
@@ -49,6 +50,21 @@ async def await_over(link: HostLink, watch: TxnWatch, limits: Limits) -> None:
             watch.update(found, state.get("boottime"))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(watch.over.wait(), LOOK_S)
+
+
+async def quarantined(link: HostLink, op: str, release: str | None) -> bool:
+    """Whether the host has ``release`` in quarantine once its history has the end of ``op``, which it writes last.
+
+    False where it does not say so in time.
+    """
+    give_up = time.monotonic() + HISTORY_S
+    while release is not None and time.monotonic() < give_up:
+        with contextlib.suppress(HelperRefused, HelperFailed, Unreachable):
+            state = await link.call("state", limit=100)
+            if end_in(state.get("history") or (), op):
+                return release in (state.get("quarantine") or ())
+        await asyncio.sleep(LOOK_S)
+    return False
 
 
 async def await_serving(gating: Gating, limit_s: float) -> None:

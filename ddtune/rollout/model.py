@@ -100,7 +100,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a transaction ended; the shape of ``switch --json`` (docs/json.md)."""
+    """How a transaction ended; the shape of ``switch --json`` (docs/json.md).
+
+    ``quarantined``: after the end the host has the candidate in quarantine, which it puts nobody in for some causes.
+    """
 
     op: str | None
     outcome: str
@@ -118,3 +121,4 @@ class Outcome:
     served_ungated: int | None = None
     own_s: float | None = None
     simulated: bool = False
+    quarantined: bool = False

@@ -127,6 +127,7 @@ def outcome_json(outcome: Outcome, host: str) -> dict[str, Any]:
         "requests_cut": outcome.requests_cut,
         "served_ungated": outcome.served_ungated,
         "own_s": outcome.own_s,
+        "quarantined": outcome.quarantined,
     }
 
 

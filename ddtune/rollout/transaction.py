@@ -18,7 +18,7 @@ from ddtune.engine.model import Evidence, Incident, Phase
 from ddtune.gate.model import CheckResult, GateEvent
 from ddtune.gate.sending import EngineGone
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
-from ddtune.rollout.ending import await_over, await_serving
+from ddtune.rollout.ending import await_over, await_serving, quarantined
 from ddtune.rollout.errors import Refused, TrialFailed
 from ddtune.rollout.feed import Feed
 from ddtune.rollout.gating import Gating
@@ -290,6 +290,9 @@ class Transaction:
         else:
             await await_over(self._link, self._watch, self._limits)
         ended = with_txn(self._outcome, self._watch.txn if self._watch.over.is_set() else None, self._incident)
+        if ended.outcome == "rolled_back":
+            told = await quarantined(self._link, self._prepared.op, ended.target.release)
+            ended = replace(ended, quarantined=told)
         if ended.outcome == "committed":
             await self._judge.remember_left_out(self._prepared.op, self._gating.not_planned)
         return self._finish(ended, self._sentence(ended))

@@ -15,12 +15,13 @@ EVIDENCE_SHOWN = 5
 INDENT = 12
 NEXT = {
     "committed": "watch it; an unasked end within its days of probation goes back by itself (b goes back by hand)",
-    "rolled_back": "leave it; the failed release is quarantined with its evidence (H shows it again, l the log)",
+    "rolled_back": "read the evidence before you plan it again (H shows it again, l the log)",
     "refused": "nothing was touched; read why above",
     "rollback_failed": "log in now and run /usr/local/sbin/ddtune-rollback, then look at the unit's journal",
     "host_action_required": "do what the host asks for above, then restart the stable release",
     "unknown": "wait for the link: the host decides by itself, and H shows how",
 }
+QUARANTINED = "leave it; the failed release is quarantined with its evidence (H shows it again, l the log)"
 NEXT_BY_CAUSE = {
     "aborted": "nothing has to be mended: it was asked for; plan it again whenever it suits (s)",
     "operator_request": "nothing has to be mended: it was asked for",
@@ -75,6 +76,8 @@ def lines(outcome: Outcome, plan: Plan | None, width: int) -> list[Content]:
 def _next(outcome: Outcome) -> str:
     if outcome.outcome in ("rolled_back", "refused") and outcome.cause in NEXT_BY_CAUSE:
         return NEXT_BY_CAUSE[outcome.cause]
+    if outcome.outcome == "rolled_back" and outcome.quarantined:
+        return QUARANTINED
     return NEXT.get(outcome.outcome, "look at the host's history (H)")
 
 

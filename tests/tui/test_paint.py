@@ -10,8 +10,8 @@ from textual.content import Content
 from ddtune.gate.model import CheckResult, Verdict
 from ddtune.gpu.model import GpuReading
 from ddtune.live.snapshot import Ages, Snapshot
-from ddtune.rollout.model import Plan, Progress
-from ddtune.tui import paint_gpus, paint_plan, paint_run, paint_service, paint_status, words
+from ddtune.rollout.model import Outcome, Plan, Progress, ReleaseRef
+from ddtune.tui import paint_gpus, paint_outcome, paint_plan, paint_run, paint_service, paint_status, words
 from ddtune.tui.view import Run, Step, View, aged
 from tests.tui.fakes import moment
 from tests.tui.recorded import read
@@ -225,3 +225,12 @@ def test_a_throttle_is_told_in_words_and_an_xid_on_its_gpu() -> None:
     assert "needs reset" in rows[1].plain
     assert "Xid 31" in rows[1].plain
     assert "Xid" not in rows[2].plain
+
+
+@pytest.mark.parametrize("cause", ["nvls_fabric", "killed", "wrong_output"])
+def test_a_quarantine_is_told_only_where_the_host_has_one(cause: str) -> None:
+    one = ReleaseRef("b8", "a" * 64)
+    ended = Outcome("0007-b8", "rolled_back", cause, one, one, one)
+    for quarantined in (False, True):
+        found = paint_outcome.lines(replace(ended, quarantined=quarantined), None, 160)
+        assert ("quarantine" in "\n".join(line.plain for line in found)) is quarantined

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,8 +15,9 @@ from ddtune.cli.report import OF_OUTCOME
 from ddtune.gpu.model import Alarm
 from ddtune.onhost import schema
 from ddtune.profiles.model import Release
-from ddtune.rollout import preflight
+from ddtune.rollout import ending, preflight
 from ddtune.rollout.ending import end_in
+from ddtune.rollout.link import HostLink
 from ddtune.rollout.model import Outcome, ReleaseRef
 from ddtune.rollout.outcome import OUTCOME_OF_STATE, host_times, outcome_json, with_txn
 from ddtune.rollout.plan import op_id
@@ -150,6 +153,21 @@ def test_the_outcome_is_what_the_host_decided() -> None:
     assert ended.evidence[0].rank == "TP3"
     assert with_txn(begun(), {"state": "COMMITTED", "cause": None}).stable == TARGET
     assert with_txn(begun(), None).outcome == "unknown"
+
+
+def test_the_quarantine_is_read_when_the_history_has_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "LOOK_S", 0.0)
+    ended = [{"op": "0001-b12", "event": "rolled_back", "text": "x"}]
+    answers = [answer(history=[]), answer(history=ended, quarantine=[TARGET.release])]
+
+    class Link:
+        async def call(self, _verb: str, **_fields: object) -> dict[str, object]:
+            return answers.pop(0)
+
+    assert asyncio.run(ending.quarantined(cast("HostLink", Link()), "0001-b12", TARGET.release))
+    assert not answers
+    answers = [answer(history=ended)]
+    assert not asyncio.run(ending.quarantined(cast("HostLink", Link()), "0001-b12", TARGET.release))
 
 
 def test_every_outcome_has_its_exit_code_and_its_json() -> None:
