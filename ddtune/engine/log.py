@@ -8,6 +8,7 @@ import unicodedata
 
 from ddtune.engine.fatal import fatal_cause
 from ddtune.engine.model import LogLine
+from ddtune.onhost.redact import redact_text, without_words
 
 TEXT_LIMIT = 4000
 """Longest text kept of a line, in characters; an engine prints lines of hundreds of kilobytes when it hangs."""
@@ -18,24 +19,11 @@ _SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-_PROMPTS = re.compile(
-    r"\b((?:origin_)?(?:input|output)_ids=\[)[^\]]*\]?|\b((?:origin_)?(?:input_)?(?:text|prompt)=)['\"].*"
-    # The rest of such a line, which journald cuts into several.
-    r"|(?:\d+,\s?){48,}\d*",
-    re.DOTALL,
-)
-
-
-_KEYS = re.compile(
-    r"(\b(?:admin_)?api_key['\"]?\s*[=:]\s*['\"]?|--(?:admin-)?api-key[=\s]\s*['\"]?|\bbearer\s+)(?!None\b)[^\s'\",)}]+",
-    re.IGNORECASE,
-)
-HIDDEN = "@HIDDEN@"
 
 
 def hidden(text: str) -> str:
     """``text`` without the prompts that the engine prints when it hangs, which are users' data, and without keys."""
-    return _KEYS.sub(rf"\1{HIDDEN}", _PROMPTS.sub(_without_prompt, text))
+    return redact_text(without_words(text))
 
 
 def sanitise(text: str, limit: int = TEXT_LIMIT) -> str:
@@ -55,10 +43,6 @@ def inert(text: str) -> str:
 
 def _printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else "".join(_shown(sign) for sign in text)
-
-
-def _without_prompt(match: re.Match[str]) -> str:
-    return f"{match[1]}…]" if match[1] else f"{match[2] or ''}…"
 
 
 def _shown(sign: str) -> str:

@@ -9,12 +9,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
-from . import clock, journal, kept, pins, releases, schema, store
-from .api import ApiError, read_key
+from . import clock, journal, kept, releases, schema, store
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .redact import redact_argv, redact_env
-from .scrub import Scrubber, secrets_of
+from .scrub import Scrubber, secrets_kept, secrets_of
 from .unit import guard_unit
 
 EVIDENCE: schema.Fields = {"op": schema.op, "bytes": schema.maybe(schema.integer(1000, 1 << 22), 1 << 20)}
@@ -81,18 +80,9 @@ def _redacted(release: Optional[Mapping[str, Any]]) -> Optional[dict[str, Any]]:
 
 
 def _secrets(host: Host, unit: str, paths: UnitPaths, tried: Iterable[Optional[Mapping[str, Any]]]) -> set[str]:
-    base, process = store.read_json(paths.base) or {}, host.running(unit)
-    found = [one for one in tried if one]
-    argvs: list[Sequence[str]] = [base.get("argv") or (), *(one["argv"] for one in found)]
-    envs: list[Mapping[str, str]] = [base.get("env_set") or {}, *(one["env_set"] for one in found)]
-    if process is not None:
-        argvs.append(process.argv)
-        envs.append(process.env)
-    try:
-        key = read_key(pins.pinned(paths, None, None)[1], ())
-    except ApiError:
-        key = None
-    return secrets_of(argvs, envs, key)
+    found = secrets_kept(paths, [one for one in tried if one])
+    process = host.running(unit)
+    return found if process is None else found | secrets_of([process.argv], [process.env], None)
 
 
 def _window(history: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
@@ -114,7 +104,7 @@ def _journal(
     entries = (journal.parse(line, "journal") for line in raw.splitlines())
     lines, dropped = both_ends(
         (
-            scrubber.text(f"{entry.at:.6f} [{entry.pid or '-'}] {entry.text}")
+            scrubber.line(f"{entry.at:.6f} [{entry.pid or '-'}] {entry.text}")
             for entry in entries
             if entry is not None and since <= entry.at <= until
         ),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from . import clock, releases, store
 from .paths import UnitPaths
@@ -68,12 +68,23 @@ def apply(paths: UnitPaths, make: Callable[[float], Event], limit_s: float = 10.
     """
     with store.locked(paths, limit_s):
         txn = _recovered(paths, load(paths))
-        event = make(clock.boottime())
+        event = _cleaned(paths, make(clock.boottime()))
         new, effects = step(txn, event)
         carry_out(paths, txn, new, effects)
         if new is not None and new.state == COMMITTING:
             new = _finish(paths, new)
         return Applied(new, effects)
+
+
+def _cleaned(paths: UnitPaths, event: Any) -> Event:
+    """``event`` with neither keys nor users' words in its evidence, which is kept where everybody may read it."""
+    evidence = getattr(event, "evidence", ())
+    if not evidence:
+        return cast("Event", event)
+    # Imported here, since every start of the service waits for this module and needs none of it.
+    from .scrub import cleaned
+
+    return cast("Event", replace(event, evidence=cleaned(paths, evidence)))
 
 
 def rescue(paths: UnitPaths, txn: Txn, make: Callable[[float], Event]) -> Applied:

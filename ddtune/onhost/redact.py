@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 PLACEHOLDER = "@API_KEY@"
 HIDDEN = "@HIDDEN@"
@@ -15,10 +16,27 @@ _FLAGS = frozenset(
     for length in range(shortest, len(flag) + 1)
 )
 _QUOTED = r"\"[^\"]*\"|'[^']*'"
+_FLAG = "|".join(sorted(map(re.escape, _FLAGS), key=len, reverse=True))
 _TEXT = (
-    # The flag as systemd prints it, and the field as the engine prints its arguments.
-    re.compile(rf"(--(?:admin-)?api-key[=\s]\s*)({_QUOTED}|\S+)"),
-    re.compile(rf"(\b(?:admin_)?api_key['\"]?\s*[=:]\s*)({_QUOTED}|[^\s,)}}]+)"),
+    # The flag as systemd prints it, and as a word of a list that was printed.
+    re.compile(rf"((?:{_FLAG})(?:=|\s+(?!-)|\\*['\"]\s*,\s*))({_QUOTED}|\S+)"),
+    # The field as the engine prints its arguments, a header, and a variable.
+    re.compile(
+        r"((?:(?i:api[_-]?key)|[A-Z0-9]_(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|ACCESS_KEY))\\*['\"]?\s*[=:]\s*)"
+        rf"(?!None\b|null\b)({_QUOTED}|[^\s,)}}]+)"
+    ),
+    re.compile(r"(?i)(\bbearer\s+)([^\s'\",)}]+)"),
+)
+_IDS = re.compile(
+    r"\b((?:[a-z]+_){0,2}ids\\*['\"]?\s*[=:]\s*)\[[\d\s,\[\]…]*"
+    # The rest of such a line, which journald cuts into several.
+    r"|(?:\d+,\s?){48,}\d*"
+)
+# What is quoted behind such a name may hold any sign, so that nobody can say where it ends but the end of the line.
+_WORDS = re.compile(
+    r"\b((?:[a-z]+_){0,2}(?:text|prompt|content|messages|arguments|(?:image|video|audio)_(?:data|url))\\*['\"]?\s*[=:]\s*)"
+    r"\\*['\"\[{].*",
+    re.DOTALL,
 )
 # ``TOKENS`` are counted and no secret.
 _SECRET_NAME = re.compile(
@@ -62,10 +80,22 @@ def expand_argv(argv: Sequence[str], base: Sequence[str]) -> list[str]:
 
 
 def redact_text(text: str) -> str:
-    """``text`` with the values of key flags replaced, for what systemd and the engine print of a command line."""
-    for pattern in _TEXT:
-        text = pattern.sub(lambda match: match.group(1) + PLACEHOLDER, text)
+    """``text`` with the values of key flags and fields replaced, for what systemd and the engine print of them."""
+    for pattern, sign in zip(_TEXT, (PLACEHOLDER, PLACEHOLDER, HIDDEN)):
+        text = pattern.sub(partial(_out, sign), text)
     return text
+
+
+def _out(sign: str, match: re.Match[str]) -> str:
+    """Nothing is taken out twice."""
+    value = match.group(2)
+    return match.group(0) if PLACEHOLDER in value or HIDDEN in value else match.group(1) + sign
+
+
+def without_words(text: str) -> str:
+    """``text`` without what engines print of requests and answers, which are users' own: tokens, prompts, messages."""
+    text = _IDS.sub(lambda match: f"{match[1]}[…]" if match[1] else "…", text)
+    return _WORDS.sub(lambda match: f"{match[1]}…", text)
 
 
 def redact_env(env: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import releases
 from .build_probe import program_length
-from .redact import UnknownKeyError, expand_argv
+from .redact import HIDDEN, UnknownKeyError, expand_argv
 
 # They load code of somebody else's choice into the engine.
 _GUARDED = ("LD_", "PYTHON")
@@ -30,6 +30,9 @@ def completed(release: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, 
         )
     if release["cwd"] != base["cwd"]:
         raise releases.ReleaseError(f"a release must start in the folder {base['cwd']}")
+    hidden = sorted(name for name, value in release["env_set"].items() if value == HIDDEN)
+    if hidden:
+        raise releases.ReleaseError(f"a release needs the value of {', '.join(hidden)}, not {HIDDEN}")
     known = base.get("env_names", ())
     for name in guarded_names([*release["env_set"], *release["env_unset"]]):
         if name not in known:

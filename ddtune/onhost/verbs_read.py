@@ -52,14 +52,14 @@ def state(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 
 
 def release(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """One release and what is known of it; keys are placeholders."""
+    """One release and what is known of it; keys and secret variables are placeholders."""
     paths = host.adopted(unit)
     try:
         found = releases.read(paths, fields["sha"])
     except releases.ReleaseError as error:
         raise RefusalError("unknown", str(error)) from None
     return {
-        "release": {**found, "argv": redact_argv(found["argv"])},
+        "release": {**found, "argv": redact_argv(found["argv"]), "env_set": redact_env(found["env_set"])},
         "meta": releases.meta(paths, fields["sha"]),
         "quarantine": releases.quarantined(paths, fields["sha"]),
     }

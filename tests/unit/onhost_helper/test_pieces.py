@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 
 import pytest
 
+from ddtune.engine.log import sanitise
 from ddtune.onhost import adopt_checks, build_probe, drain, drop_in, evidence, inspect_process, redact
 from ddtune.onhost.api import ApiError, flag_value, read_admin_key, read_key
 from ddtune.onhost.paths import Install
@@ -70,6 +72,75 @@ def test_keys_are_hidden_in_what_systemd_prints() -> None:
     hidden = redact.redact_text(show)
     assert "sk" not in hidden
     assert "--port 1" in hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "argv: ['python', '--api-key', 'sk-planted', '--port', '1']",
+        '["--admin-api-key", "sk-planted", "--port", "1"]',
+        r'{"command": "[\"--api-key\", \"sk-planted\"]"}',
+        "launch_server --api-k sk-planted --port 1",
+        "launch_server --ad=sk-planted --port 1",
+        "ServerArgs(api_key='sk-planted with blanks', admin_api_key=sk-planted)",
+        '{"api_key": "sk-planted", "admin_api_key":"sk-planted"}',
+        "x-api-key: sk-planted",
+        "OPENAI_API_KEY=sk-planted HF_TOKEN='sk-planted' exec",
+        "environ({'HF_TOKEN': 'sk-planted'})",
+        "authorization: bearer sk-planted",
+    ],
+)
+def test_keys_are_hidden_however_they_are_printed(text: str) -> None:
+    shown = redact.redact_text(text)
+    assert "sk-planted" not in shown
+    assert redact.redact_text(shown) == shown
+    assert "sk-planted" not in sanitise(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Receive: obj=ChatCompletionRequest(messages=[{'role': 'user', 'content': 'planted words'}], model='m')",
+        '{"rid": "1", "obj": {"text": "planted words", "sampling_params": {}}}',
+        r'"{\"messages\": [{\"content\": \"planted words\"}]}"',
+        "GenerateReqInput(rid='1', text='it's planted words')",
+        "out={'reasoning_content': None, 'content': \"planted words\"}",
+        "Req(rid=1, origin_input_text='planted words', origin_input_ids=[70714, 70714])",
+        '{"input_ids": [[70714, 1], [2, 70714]]}',
+        "prompt_token_ids=[70714]",
+        "image_data=['data:image/png;base64,planted words']",
+    ],
+)
+def test_words_of_users_are_taken_out(text: str) -> None:
+    shown = redact.without_words(text)
+    assert "planted" not in shown
+    assert "70714" not in shown
+    assert redact.without_words(shown) == shown
+    assert "planted" not in sanitise(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Decode batch, #running-req: 16, #token: 4662, token usage: 0.00, gen throughput (token/s): 12975.40",
+        "max_total_num_tokens=1024, context_length=4096, eos_token_ids={1}, api_key=None, text_only=True",
+        "the server needs --api-key --port 1",
+        "'chat_template_content_format': 'auto', tokenizer_path='m'",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert sanitise(text) == text
+
+
+@pytest.mark.parametrize("part", ["--api-key", "api_key=", "A_", "bearer ", "text", "a_", "1,", "[", "ids=[", "\\"])
+def test_a_long_line_takes_no_longer_than_its_length(part: str) -> None:
+    def spent(count: int) -> float:
+        line, began = part * count, time.process_time()
+        redact.redact_text(redact.without_words(line))
+        return time.process_time() - began
+
+    # Quadratic would be hundreds of times as long, and minutes.
+    assert spent(200_000) < 200 * max(spent(10_000), 0.01)
 
 
 def test_values_of_secret_names_are_hidden() -> None:

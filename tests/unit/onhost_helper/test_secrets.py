@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from ddtune.onhost import releases
+from ddtune.onhost.redact import HIDDEN
 from tests.unit.onhost_helper.host import PLACEHOLDER, UNIT, Host, mode, wait_until
 
 # So weak that whoever could check a guess would have it at once.
 KEY, ADMIN = "1234", "4321"
 OP = "20261129185959-abc"
+QUESTION = "ChatCompletionRequest(messages=[{'role': 'user', 'content': 'for nobody else'}])"
 
 
 @pytest.fixture
@@ -67,6 +69,16 @@ def test_a_secret_variable_counts_as_a_key(host: Host) -> None:
     assert "salt" in json.loads(host.state_file("releases", name, "release.json").read_text())
 
 
+def test_a_secret_variable_is_told_to_nobody(host: Host) -> None:
+    host.adopted()
+    name = host.put(env={"HF_TOKEN": "hf-planted", "SGLANG_API_KEY": "sk-planted", "SGLANG_X": "1"})
+    told = host.ok("release", sha=name)["release"]
+    assert told["env_set"] == {"HF_TOKEN": HIDDEN, "SGLANG_API_KEY": HIDDEN, "SGLANG_X": "1"}
+    # What was told is no release: put back as it is, it would start the service with a placeholder for its secret.
+    cause, message = host.refused("put_release", release=told, meta={})
+    assert (cause, "HF_TOKEN" in message) == ("unknown", True)
+
+
 def test_what_runs_is_known_again_without_its_key(host_with_keys: Host) -> None:
     name = host_with_keys.put("--speculative-ddtree-budget", "16")
     for verb in ("swap", "stop", "start"):
@@ -84,8 +96,13 @@ def test_nothing_that_others_may_read_holds_a_long_key(host: Host) -> None:
     host.adopted("--api-key", key, f"--admin-api-key={admin}")
     name = host.put("--speculative-ddtree-budget", "16")
     assert host.arm(name, op=OP)["ok"]
-    for verb in ("swap", "stop", "start", "fail"):
-        host.ok(verb, op=OP, **({"cause": "wrong_output"} if verb == "fail" else {}))
+    for verb in ("swap", "stop", "start"):
+        host.ok(verb, op=OP)
+    # As an engine prints its arguments when it dies, and as nobody has ever seen a key printed.
+    lines = (f"RuntimeError: ServerArgs(api_key='{key}')", f"ValueError: {admin}", "Bearer sk-other", QUESTION)
+    host.ok("fail", op=OP, cause="wrong_output", evidence=[{"source": "unit", "text": line} for line in lines])
+    assert "RuntimeError" in json.dumps(host.ok("state")["txn"]["evidence"])
+    assert not any(word in json.dumps(host.ok("state")) for word in ("sk-other", "nobody else"))
     said = [host.call(verb) for verb in ("hello", "state", "base", "inspect", "probe_build")]
     said += [host.call("release", sha=name), host.call("evidence", op=OP)]
     assert not any(value in json.dumps(answer) for value in (key, admin) for answer in said)
