@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,12 +11,16 @@ from .build_probe import program_length
 from .redact import HIDDEN, UnknownKeyError, expand_argv
 
 # They load code of somebody else's choice into the engine.
-_GUARDED = ("LD_", "PYTHON")
+_GUARDED = re.compile(
+    r"(?:LD_|PYTHON|OPENSSL_)\w*|NCCL_\w*PLUGIN\w*|NCCL_CONF_FILE|(?:CUDA|NVTX)_INJECTION(?:32|64)_PATH"
+    r"|OMP_TOOL_LIBRARIES|GCONV_PATH|BASH_ENV|CC|CXX|CUDA_(?:HOME|PATH)|(?:TRITON|TORCHINDUCTOR)_\w*(?:PATH|DIR|HOME)"
+    r"|TORCH_EXTENSIONS_DIR|SGLANG_EXTERNAL_\w*|SGLANG_PLUGINS?"
+)
 
 
 def guarded_names(names: Iterable[str]) -> list[str]:
     """Those of ``names`` that a release may touch only because the service had them at adoption."""
-    return sorted(name for name in names if name.startswith(_GUARDED) and name.isidentifier())
+    return sorted(name for name in names if name.isidentifier() and _GUARDED.fullmatch(name))
 
 
 def completed(release: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:

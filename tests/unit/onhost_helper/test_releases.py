@@ -66,7 +66,18 @@ def test_a_placeholder_without_a_key_to_fill_in_is_refused(host: Host) -> None:
     assert "only as the value of --api-key" in host.refused("put_release", release=release(host, argv=argv))[1]
 
 
-@pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONSTARTUP"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "CUDA_INJECTION64_PATH",
+        "NCCL_NET_PLUGIN",
+        "TRITON_PTXAS_PATH",
+    ],
+)
 @pytest.mark.parametrize("how", ["env_set", "env_unset"])
 def test_code_of_others_is_kept_out_of_the_environment(keyed: Host, name: str, how: str) -> None:
     value = {name: "/tmp/x"} if how == "env_set" else [name]
