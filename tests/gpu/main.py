@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ddtune.bench.compare import compare
-from tests.gpu import faults, load, watching
+from tests.gpu import expected, faults, load, watching
 from tests.gpu.result import Result, attempt
 from tests.gpu.served import Served, together
 
@@ -124,12 +124,14 @@ class Run:
                     return
             row |= load.measure(host)
             self.rows[stage] = row
+            expected.hold(row, expected.reading(row["c16"]["status"]))
 
     def watched(self, host: Served) -> None:
         """status, the dashboard's picture and the collector's cost, all under load."""
         with self.result.stage("watching", 90) as row, load.flow(host, 8, []):
             row["screenshots"] = watching.screenshot(host, self.out)
             row |= watching.collector_cost(host)
+            expected.hold(row, expected.reading(host.run("status", host.name, timeout=60).json))
 
     def canary(self, host: Served) -> None:
         """The graph canary beside the service, which must not be touched."""
@@ -141,10 +143,10 @@ class Run:
             row["ok"] = said.code == 0 and (host.main_pid(), host.argv()) == (pid, before) and host.healthy()
 
     def fault(self, host: Served, name: str, work: Any) -> None:
-        """One fault; as it should be when the host came back by itself, or refused before anything stopped."""
+        """One fault; as it should be when it was told for what it was and the host came back by itself."""
         with self.result.stage(name, FAULT_S) as row:
             row |= work(host)
-            row["ok"] = bool(row.get("on_stable", host.healthy()))
+            expected.hold(row, [*expected.fault(name, row), *([] if host.healthy() else ["the host does not serve"])])
 
     def compared(self) -> None:
         """What the arms say of each other, by the prompts alone at one request."""
