@@ -60,7 +60,6 @@ def reading(
         graphs_in_use=_first(None if graphs is None else graphs > 0.5, log.graphs_in_use),
         graph_share=graphs,
         requests_total=now.total("num_requests_total"),
-        generation_tokens_total=now.total("generation_tokens_total"),
         awaits=_awaits(prev, now, running, source),
     )
 

@@ -100,7 +100,6 @@ class EngineReading:
     itl_p95_s: float | None = None
     graphs_in_use: bool | None = None
     requests_total: float | None = None
-    generation_tokens_total: float | None = None
     accept_source: str | None = None
     frozen: tuple[str, ...] = ()
     waiting: int | None = None

@@ -14,7 +14,7 @@ from ddtune.engine.sums import mean, total, whole
 class Loads:
     """The scheduler's load as it last published it, summed over data-parallel ranks.
 
-    ``timestamp`` (seconds since the epoch) is when: an engine that hangs answers with its last numbers for ever.
+    It says nothing of health: an engine that hangs answers with its last numbers for ever.
     """
 
     running: int | None = None
@@ -23,29 +23,14 @@ class Loads:
     kv_usage: float | None = None
     cache_hit: float | None = None
     tokens_per_s: float | None = None
-    accept_length: float | None = None
-    timestamp: float | None = None
 
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """What ddtune reads of the engine's own account of itself. It holds no key: only what is named here is read.
-
-    ``accept_length_since_boot`` is the engine's cumulative mean and never the present one.
-    """
+    """What ddtune reads of the engine's own account of itself. It holds no key: only what is named here is read."""
 
     version: str | None = None
     model: str | None = None
-    status: str | None = None
-    algorithm: str | None = None
-    num_draft_tokens: int | None = None
-    page_size: int | None = None
-    max_running: int | None = None
-    tp_size: int | None = None
-    dp_size: int | None = None
-    graphs_disabled: bool | None = None
-    graph_batch_sizes: tuple[int, ...] | None = None
-    accept_length_since_boot: float | None = None
 
 
 def read_loads(body: Any) -> Loads | None:
@@ -56,7 +41,6 @@ def read_loads(body: Any) -> Loads | None:
     ranks = [entry for entry in entries if isinstance(entry, Mapping)]
     if not ranks:
         return None
-    accept = [_number(rank.get("speculative", {}), "accept_length") for rank in ranks]
     return Loads(
         running=whole(_over(total, ranks, "num_running_reqs", "num_reqs")),
         queued=whole(_over(total, ranks, "num_waiting_reqs")),
@@ -64,8 +48,6 @@ def read_loads(body: Any) -> Loads | None:
         kv_usage=_over(max, ranks, "token_usage"),
         cache_hit=_over(mean, ranks, "cache_hit_rate"),
         tokens_per_s=_over(total, ranks, "gen_throughput"),
-        accept_length=mean(length for length in accept if length),
-        timestamp=_over(min, ranks, "timestamp"),
     )
 
 
@@ -76,22 +58,9 @@ def read_server_info(body: Any) -> ServerInfo | None:
     states = body.get("internal_states")
     found = [s for s in states if isinstance(s, Mapping)] if isinstance(states, Sequence) else []
     state: Mapping[str, Any] = found[0] if found else {}
-    # Older versions put all at the top; the running state is nearer to the truth than the arguments.
-    both = (state, body)
-    sizes = _pick(both, "decode_cuda_graph_bs")
     return ServerInfo(
         version=_text(_pick((body, state), "version")),
         model=_text(_pick((body, state), "model_path")),
-        status=_text(_pick((body, state), "status")),
-        algorithm=_text(_pick(both, "speculative_algorithm")),
-        num_draft_tokens=whole(_first_number(both, "speculative_num_draft_tokens")),
-        page_size=whole(_first_number(both, "page_size")),
-        max_running=whole(_first_number(both, "effective_max_running_requests_per_dp", "max_running_requests")),
-        tp_size=whole(_first_number(both, "tp_size")),
-        dp_size=whole(_first_number(both, "dp_size")),
-        graphs_disabled=_flag(_pick(both, "disable_cuda_graph")),
-        graph_batch_sizes=tuple(size for size in sizes if isinstance(size, int)) if isinstance(sizes, list) else None,
-        accept_length_since_boot=_first_number(both, "avg_spec_accept_length"),
     )
 
 
@@ -114,13 +83,5 @@ def _pick(places: Sequence[Mapping[str, Any]], name: str) -> Any:
     return next((place[name] for place in places if place.get(name) is not None), None)
 
 
-def _first_number(places: Sequence[Mapping[str, Any]], *names: str) -> float | None:
-    return next((value for place in places if (value := _number(place, *names)) is not None), None)
-
-
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _flag(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None

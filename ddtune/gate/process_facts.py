@@ -27,7 +27,6 @@ class Facts:
     invocation: str | None = None
     n_restarts: int | None = None
     active_state: str | None = None
-    sub_state: str | None = None
     schedulers_alive: int | None = None
     model_id: str | None = None
     graphs_in_use: bool | None = None
@@ -49,7 +48,6 @@ class Facts:
             invocation=answer.get("invocation"),
             n_restarts=answer.get("n_restarts"),
             active_state=answer.get("active_state"),
-            sub_state=answer.get("sub_state"),
             schedulers_alive=alive,
             model_id=model_id,
             graphs_in_use=graphs_in_use,

@@ -131,6 +131,10 @@ def _answer(result: Result, label: str) -> dict[str, Any]:
             " adopt the host again or log in as another user.",
         )
     answer = _object(result.out)
+    if answer is None and result.truncated:
+        raise HelperFailed(
+            "unknown", f"the helper on {label} said more than ddtune reads of an answer, and it was cut."
+        )
     if answer is None:
         raise HelperFailed(
             "unknown", f"the helper on {label} gave no answer (status {result.rc}{': ' + said if said else ''})."

@@ -47,7 +47,8 @@ async def collect(
             try:
                 found = unpacker.lines(text)
             except ValueError as error:
-                raise Unreachable("lost", f"{config.name} sent what cannot be read: {error}.") from None
+                why = "a line was longer than it may be, and left out" if stream.skipped else error
+                raise Unreachable("lost", f"{config.name} sent what cannot be read: {why}.") from None
             for line in found:
                 yield line
     finally:

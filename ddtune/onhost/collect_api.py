@@ -177,11 +177,7 @@ class Info:
         return [{"t": "info", "at": clock.wall(), "run": run, "body": chosen(info)}]
 
 
-_READ = (
-    *("version", "status", "speculative_algorithm", "speculative_num_draft_tokens", "page_size", "tp_size", "dp_size"),
-    *("max_running_requests", "effective_max_running_requests_per_dp", "disable_cuda_graph", "decode_cuda_graph_bs"),
-    *("avg_spec_accept_length", "model_path"),
-)
+_READ = ("version", "model_path")
 
 
 def chosen(info: dict[str, Any]) -> dict[str, Any]:

@@ -106,8 +106,7 @@ def fail(txn: Txn, event: ev.Fail) -> Step:
 
 def abort(txn: Txn, event: ev.Abort) -> Step:
     if txn.state in LIVE:
-        new, effects = roll_back(txn, event.at, event.cause, (), False)
-        return replace(new, abort=True), effects
+        return roll_back(txn, event.at, event.cause, (), False)
     if event.op is None and txn.settled:
         return txn, (idle(),)
     return (txn, ()) if txn.state in DECIDED and txn.state != COMMITTED else wrong_state(txn, "aborted")

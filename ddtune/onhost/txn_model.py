@@ -104,7 +104,6 @@ class Txn:
     evidence: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     restore: Restore | None = None
     settled: bool = False
-    abort: bool = False
     times: Mapping[str, float] = field(default_factory=dict, hash=False)
     proto: int = PROTO
 

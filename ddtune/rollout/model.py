@@ -84,7 +84,7 @@ class Plan:
 class Progress:
     """One step forward of a running transaction, for the screen and the terminal.
 
-    ``deadline_in_s`` and ``lease_in_s`` are seconds until the host goes back by itself. ``check`` is one that is over,
+    ``lease_in_s`` is seconds until the host goes back by itself. ``check`` is one that is over,
     ``gate`` where a gate stands now; they never come together.
     """
 
@@ -92,7 +92,6 @@ class Progress:
     seconds: float
     text: str = ""
     done: bool = False
-    deadline_in_s: float | None = None
     lease_in_s: float | None = None
     check: CheckResult | None = None
     gate: GateEvent | None = None

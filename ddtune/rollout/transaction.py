@@ -394,7 +394,6 @@ class Transaction:
                 seconds=seconds,
                 text=text,
                 done=done,
-                deadline_in_s=None if decided else self._watch.seconds_until("confirm_deadline"),
                 lease_in_s=None if decided else self._watch.seconds_until("lease_until"),
                 check=check,
                 gate=gate,

@@ -38,7 +38,6 @@ class EmbeddedHost:
     """
 
     def __init__(self, runtime: Path, settings: Settings | None = None) -> None:
-        self._runtime = runtime
         self.settings = settings or Settings()
         self.name = f"demo-{secrets.token_hex(2)}"
         self.root = _private_folder()

@@ -34,6 +34,11 @@ def test_the_request_is_one_json_object_on_standard_input(tmp_path: Path) -> Non
     assert answer["got"] == {"proto": 1, "verb": "state", "unit": "a.service", "limit": 3}
 
 
+def test_an_answer_that_was_cut_is_told_apart_from_none(tmp_path: Path) -> None:
+    with pytest.raises(HelperFailed, match="more than ddtune reads"):
+        _call(tmp_path, 'read line; printf \'{"proto":1,"ok":true,"text":"\'; head -c 9000000 /dev/zero; echo \'"}\'')
+
+
 def test_a_refusal_keeps_cause_message_and_detail(tmp_path: Path) -> None:
     refusal = {"proto": 1, "ok": False, "cause": "busy", "message": "x has it.", "detail": {"owner": {"who": "x"}}}
     with pytest.raises(HelperRefused) as caught:

@@ -106,7 +106,6 @@ def key(txn: t.Txn) -> Key:
             tries_left=tries,
             cause=cause,
             blamed=False,
-            abort=False,
             action=None,
             evidence=(),
             armed_at=PASSED,
