@@ -18,13 +18,14 @@ from ddtune.profiles import standing
 XIDS_NOTED = 3
 # Four signs of life in a row that did not come (rollout/watcher.py sends one each 30 s).
 WATCH_SILENT_S = 120.0
+_MODES = ("acts", "tells", "dry")
 _SERVED = frozenset(("decode", "prefill"))
 
 
 def snapshot(state: State, now: float) -> Snapshot:
     """The picture at ``now``, seconds since the epoch on the operator's clock."""
     txn = state.ddtune.get("txn")
-    watched = watch(state.ddtune)
+    watched = watches(state.ddtune)
     gpu_age = _age(state.gpus_at, now)
     heard = state.link.state == "up"
     alarmed = alarms(
@@ -59,26 +60,46 @@ def snapshot(state: State, now: float) -> Snapshot:
         alarms=alarmed,
         unreadable=tuple(sorted(state.unreadable)),
         xids=None if "kernel" in state.unreadable and not state.xids.events else state.xids.events,
-        watch=watched,
+        watch=watched[0] if watched else None,
+        watches=watched,
     )
 
 
-def watch(ddtune: Mapping[str, Any]) -> Watch | None:
-    """The headless watch that the host last heard of, by the host's own clock; None where none was, or it was ended."""
+def watches(ddtune: Mapping[str, Any]) -> tuple[Watch, ...]:
+    """The headless watches that the host has heard of, by the host's own clock, the one that does most first.
+
+    Those that were ended on purpose are not among them.
+    """
     said = _mapping(ddtune.get("watch"))
-    at, now, every_s = _number(said.get("at")), _number(ddtune.get("at")), _number(said.get("every_s"))
+    found = (_watch(_mapping(one), _number(ddtune.get("at"))) for one in (said, *_list(said.get("others"))))
+    return tuple(sorted((one for one in found if one), key=_rank))
+
+
+def _rank(one: Watch) -> tuple[bool, bool, int, float]:
+    return one.mode == "dry", not one.alive, _MODES.index(one.mode), one.age_s
+
+
+def _watch(said: Mapping[str, Any], now: float | None) -> Watch | None:
+    at, every_s = _number(said.get("at")), _number(said.get("every_s"))
     if at is None or now is None or every_s is None:
         return None
     owner, age_s = _mapping(said.get("owner")), max(0.0, now - at)
     who = f"{_text(owner.get('who')) or 'somebody'} on {_text(owner.get('host')) or 'an unknown machine'}"
-    return Watch(who, every_s, age_s, age_s <= WATCH_SILENT_S)
+    mode = _text(said.get("mode"))
+    return Watch(who, every_s, age_s, age_s <= WATCH_SILENT_S, mode if mode in _MODES else "acts")
 
 
-def _watch_notes(host: str, found: Watch | None) -> list[str]:
-    if found is None or found.alive:
-        return []
-    silent = f"the ddtune watch of {found.who} has not been heard of for {found.age_s:.0f} s"
-    return [f"{silent}: it is dead or cut off, and nobody looks for a late hang; start ddtune watch {host} again."]
+def _watch_notes(host: str, found: tuple[Watch, ...]) -> list[str]:
+    """Each watch that is missed. A dry run is missed by nobody, and stands in for nobody."""
+    looked_for = any(one.alive and one.mode == "acts" for one in found)
+    notes = []
+    for one in found:
+        if one.alive or one.mode == "dry":
+            continue
+        silent = f"the ddtune watch of {one.who} has not been heard of for {one.age_s:.0f} s"
+        alone = "" if looked_for else ", and nobody goes back on a late hang"
+        notes.append(f"{silent}: it is dead or cut off{alone}; start ddtune watch {host} again.")
+    return notes
 
 
 def facts(state: State, now: float) -> Facts:

@@ -91,6 +91,8 @@ class Watch:
     every_s: float
     age_s: float
     alive: bool
+    mode: str = "acts"
+    """Whether it ``acts``, only ``tells``, or only says what it would tell (``dry``)."""
 
 
 @dataclass(frozen=True)
@@ -123,4 +125,6 @@ class Snapshot:
     alarms: tuple[Alarm, ...] = ()
     xids: tuple[XidEvent, ...] | None = None
     watch: Watch | None = None
+    """The one that does most: a living one before a dead one, one that acts before one that tells, a dry run last."""
+    watches: tuple[Watch, ...] = ()
     unreadable: tuple[str, ...] = ()

@@ -49,6 +49,7 @@ def status_json(one: Snapshot) -> dict[str, Any]:
         "alarms": [asdict(alarm) for alarm in one.alarms],
         "unreadable": list(one.unreadable),
         "watch": None if one.watch is None else asdict(one.watch),
+        "watches": [asdict(watch) for watch in one.watches],
         "xids": None if one.xids is None else [asdict(event) for event in one.xids],
         "log": [{name: getattr(line, name) for name in _LOG} for line in told(one.log)],
     }

@@ -107,7 +107,7 @@ class Notifier:
         self._to = tuple(to)
         self._told = told
         self._say = say
-        self._dry = dry
+        self.dry = dry
         self._clock = clock
         self._waiting: dict[str, _Waiting] = {}
 
@@ -133,9 +133,9 @@ class Notifier:
             await self._try(due)
         for notice in new:
             self._say(f"{notice.title}: {' '.join(notice.body.split())}")
-            if self._dry:
+            if self.dry:
                 self._say(f"dry run: would tell {', '.join(map(kind, self._to)) or 'nobody: no address is configured'}")
-            await self._try(_Waiting(notice, () if self._dry else self._to, 0, 0.0))
+            await self._try(_Waiting(notice, () if self.dry else self._to, 0, 0.0))
         return len(new)
 
     async def _try(self, one: _Waiting) -> None:

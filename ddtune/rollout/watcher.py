@@ -60,6 +60,7 @@ class Watcher:
         self._clock = clock
         # Where nothing may be changed, nothing is written either: no sign of life, no way back.
         self._acts = acts and not config.read_only
+        self._mode = "acts" if self._acts else "dry" if notifier.dry else "tells"
         self._sights: list[Sight] = []
         self._seen = drift.Watched()
         self._lines: tuple[Mapping[str, Any], ...] = ()
@@ -110,9 +111,7 @@ class Watcher:
         try:
             async with asyncio.timeout(FAREWELL_S):
                 async with HostLink(self._config, self._seen_at) as link:
-                    await link.call(
-                        "watching", owner=self._owner, every_s=self._every_s, over=True, patience_s=FAREWELL_S
-                    )
+                    await link.call("watching", **self._of_it(), over=True, patience_s=FAREWELL_S)
         except (Unreachable, HelperRefused, HelperFailed, TimeoutError) as error:
             why = str(error) or "it did not answer in time"
             self._say(f"{host} could not be told that this watch has ended, and will call it missed: {why}")
@@ -168,6 +167,9 @@ class Watcher:
                 await self._heed(session, sights.late_fault(self._sights) or found)
             await asyncio.sleep(LOOK_S)
 
+    def _of_it(self) -> dict[str, Any]:
+        return {"owner": self._owner, "every_s": self._every_s, "mode": self._mode}
+
     async def _keep_alive(self, link: HostLink, over: asyncio.Event) -> None:
         """Signs of life on the host, so that any status, from any machine, knows of a watch that died."""
         if self._config.read_only:
@@ -175,7 +177,7 @@ class Watcher:
         self._seen_at = link.unit
         while not over.is_set():
             with contextlib.suppress(Unreachable, HelperRefused, HelperFailed):
-                await link.once("watching", timeout=BEAT_LIMIT_S, owner=self._owner, every_s=self._every_s)
+                await link.once("watching", timeout=BEAT_LIMIT_S, **self._of_it())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), BEAT_S)
 

@@ -19,22 +19,44 @@ from click.testing import CliRunner
 from ddtune.cli.watch import _until_signal
 from ddtune.cli.watch import watch as watch_command
 from ddtune.cli.watch_service import Beats, tell_systemd, unit_text
-from ddtune.live.picture import snapshot, watch
+from ddtune.live.picture import snapshot, watches
 from ddtune.live.state import State
 
 SAID = {"owner": {"who": "ada", "host": "box"}, "every_s": 60, "at": 1000.0}
 
 
 def test_a_dead_watch_is_noticed_by_any_status() -> None:
-    alive = watch({"watch": SAID, "at": 1090.0})
-    assert alive is not None
+    (alive,) = watches({"watch": SAID, "at": 1090.0})
     assert (alive.who, alive.age_s, alive.alive) == ("ada on box", 90.0, True)
     dead = snapshot(State("b300", ddtune={"watch": SAID, "at": 1600.0, "adopted": True}), 5.0)
     assert dead.watch is not None
     assert not dead.watch.alive
     assert any("ada on box" in note and "600 s" in note and "ddtune watch b300" in note for note in dead.notes)
-    assert watch({"watch": None, "at": 1.0}) is None
-    assert watch({"watch": "x", "at": 1.0}) is None
+    assert watches({"watch": None, "at": 1.0}) == ()
+    assert watches({"watch": "x", "at": 1.0}) == ()
+
+
+@pytest.mark.parametrize("mode", ["acts", "tells", "dry"])
+def test_a_dead_watch_is_missed_beside_one_that_lives(mode: str) -> None:
+    other = {"owner": {"who": "eve", "host": "pc"}, "every_s": 60, "at": 1590.0, "mode": mode}
+    said = {**other, "others": [{**SAID, "mode": "acts"}]}
+    seen = snapshot(State("b300", ddtune={"watch": said, "at": 1600.0, "adopted": True}), 5.0)
+    assert {(one.who, one.alive, one.mode) for one in seen.watches} == {
+        ("eve on pc", True, mode),
+        ("ada on box", False, "acts"),
+    }
+    assert seen.watch == seen.watches[0]
+    assert seen.watch.alive is (mode != "dry"), "a dry run stands in for nobody"
+    (note,) = [note for note in seen.notes if "watch" in note]
+    assert "ada on box" in note
+    assert ("nobody goes back" in note) is (mode != "acts")
+
+
+def test_a_dry_run_that_died_is_missed_by_nobody() -> None:
+    said = {**SAID, "mode": "dry"}
+    assert not [
+        note for note in snapshot(State("b300", ddtune={"watch": said, "at": 1600.0}), 5.0).notes if "watch" in note
+    ]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
