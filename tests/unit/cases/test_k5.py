@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +81,49 @@ def test_k5_02(given: Given) -> None:
 
 
 def test_k5_04(given: Given, tmp_path: Path) -> None:
-    """What runs is read from the process itself, whatever files say about its command."""
-    program = tmp_path / "systemctl"
+    """What runs is read from the process itself, whatever the drop-ins say about its command."""
+    budget = given.number(8, 2, 63)
+    options = ["-m", "sglang.launch_server", "--speculative-ddtree-budget"]
+    folder = tmp_path / "engine.service.d"
+    folder.mkdir()
+    for number, name in enumerate(("10-tuned.conf", "zz-late.conf"), start=budget + 1):
+        words = " ".join([sys.executable, *options, str(number)])
+        (folder / name).write_text(f"[Service]\nExecStart=\nExecStart={words}\n")
+    argv = [sys.executable, "-c", "input()", *options, str(budget)]
+    engine = subprocess.Popen(argv, stdin=subprocess.PIPE)
+    try:
+        unit = Unit(
+            Systemctl(Install(systemctl=str(_systemctl(tmp_path, engine.pid, folder)))),
+            Paths(str(tmp_path)),
+            "engine.service",
+        )
+        _wait(lambda: (unit.line() or {}).get("argv") == argv)
+        line = unit.line()
+    finally:
+        engine.communicate(b"\n", timeout=10)
+    assert line is not None
+    shown = Watch().take(line).shown.service
+    assert shown.argv == tuple(argv)
+    assert shown.argv[-1] == str(budget)
+
+
+def _systemctl(folder: Path, pid: int, drop_ins: Path) -> Path:
+    """A systemctl that shows a main process, and the drop-ins and the command that they make."""
+    command = (drop_ins / "zz-late.conf").read_text().splitlines()[-1]
+    program = folder / "systemctl"
     program.write_text(
-        "#!/bin/bash\nprintf 'ActiveState=active\\nSubState=running\\nMainPID=%s\\nInvocationID=i\\n' "
-        f"{os.getpid()}\nprintf 'NeedDaemonReload=yes\\n'\n"
+        f"#!/bin/bash\ncat <<'END'\nActiveState=active\nSubState=running\nMainPID={pid}\nInvocationID=i\n"
+        f"NeedDaemonReload=yes\nDropInPaths={' '.join(map(str, sorted(drop_ins.iterdir())))}\n{command}\nEND\n"
     )
     program.chmod(0o755)
-    unit = Unit(Systemctl(Install(systemctl=str(program))), Paths(str(tmp_path)), "engine.service")
-    line = unit.line()
-    assert line is not None
-    with open("/proc/self/cmdline", "rb") as file:
-        assert list(line["argv"]) == [word.decode() for word in file.read().split(b"\0")[:-1]]
-    assert Watch(given.number(1000)).take(line).shown.service.argv == tuple(line["argv"])
+    return program
+
+
+def _wait(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_k5_05(given: Given) -> None:
