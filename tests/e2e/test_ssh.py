@@ -400,3 +400,46 @@ def test_k6_14_match_exec_runs_only_for_the_host_that_it_is_of(client: Client) -
     with contextlib.suppress(Unreachable):
         Target.parse("elsewhere")
     assert not Path(f"{ran}.elsewhere").exists(), "a name that is only read runs nothing"
+
+
+def test_no_agent_is_lent_to_the_host(agent: Client, transport: str) -> None:
+    server = agent.serve("a")
+    agent.configure(*agent.host("a", server, "ForwardAgent yes", "IdentitiesOnly yes", *_options(transport)))
+    asks = 'echo "[$SSH_AUTH_SOCK]"'
+    plain = subprocess.run(["ssh", "a", asks], capture_output=True, text=True, check=True)
+    assert plain.stdout != "[]\n", "as it is configured, ssh itself would lend it"
+
+    async def check(conn: Connection) -> None:
+        assert (await conn.run(["sh", "-c", asks])).out == b"[]\n"
+
+    _do("a", check, transport)
+
+
+def test_alias_of_the_key_global_file_and_proxy_command_are_honoured(client: Client, transport: str) -> None:
+    server = client.serve("a", known=False)
+    everybody = client.folder / "everybody"
+    hop = client.serve("through")
+    options = [
+        "HostName 192.0.2.1",
+        f"Port {server.port}",
+        "HostKeyAlias cluster",
+        f"GlobalKnownHostsFile {everybody}",
+        "ProxyCommand ssh -W [127.0.0.1]:%p through",
+        *_options(transport),
+    ]
+    client.configure("Host a", *(f"  {line}" for line in options), *client.host("through", hop))
+    everybody.write_text(f"other {public(server.key)}\n")
+    assert _refused("a").cause == "unknown_host_key"
+    everybody.write_text(f"cluster {public(server.key)}\n")
+    _do("a", _works, transport)
+
+
+def test_the_agent_that_is_named_is_asked(agent: Client, transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = agent.serve("a", "MaxAuthTries 20")
+    for end in ("", ".pub"):
+        os.rename(f"{agent.login}{end}", f"{agent.folder}/moved{end}")
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    agent.configure(*agent.host("a", server, *_options(transport)))
+    assert _refused("a").cause == "auth_failed"
+    agent.configure(*agent.host("a", server, f"IdentityAgent {agent.folder}/agent", *_options(transport)))
+    _do("a", _works, transport)
