@@ -64,7 +64,7 @@ class Expected:
     release: Release | None = None
     invocation: str | None = None
     n_restarts: int | None = None
-    tp_size: int | None = None
+    schedulers: int | None = None
     model_id: str | None = None
     graphs: bool | None = None
 
@@ -96,10 +96,10 @@ def _wrong(facts: Facts, expected: Expected) -> tuple[str, str] | None:
         text = _argv_differs(facts, expected.release) or _env_differs(facts, expected.release)
         if text is not None:
             return text, "drift"
-    if expected.tp_size is not None and facts.schedulers_alive is not None:
-        missing = expected.tp_size - facts.schedulers_alive
+    if expected.schedulers is not None and facts.schedulers_alive is not None:
+        missing = expected.schedulers - facts.schedulers_alive
         if missing > 0:
-            return f"{missing} of {expected.tp_size} scheduler processes are not alive", "engine_dead"
+            return f"{missing} of {expected.schedulers} scheduler processes are not alive", "engine_dead"
     if expected.model_id is not None and facts.model_id not in {None, expected.model_id}:
         return f"the service answers as model {facts.model_id}, stable as {expected.model_id}", "wrong_output"
     return None

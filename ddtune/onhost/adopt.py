@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from . import adopt_checks, clock, drop_in, inspect_process, likeness, pins, programs, releases, schema, store, wrapper
-from .api import ApiError, flag_value, read_key
+from .api import ApiError, read_key
 from .as_user import RunError, run_as
 from .context import Answer, Host, RefusalError, group_id
 from .paths import UnitPaths
@@ -91,7 +91,6 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "user": props["User"],
         "group": props["Group"],
         "stop_timeout_s": fields["stop_timeout_s"],
-        "tp_size": _tp_size(argv) or fields["site"].get("tp_size"),
         "api_port": pins.checked(unit, argv, fields["api_port"]),
         "api_key_file": _key_file(fields["api_key_file"]),
     }
@@ -301,11 +300,3 @@ def _later(paths: UnitPaths, props: Mapping[str, str]) -> dict[str, list[str]]:
 def _note(paths: UnitPaths, fields: Mapping[str, Any], to: Mapping[str, Any]) -> None:
     event = {"op": None, "event": "adopted", "outcome": "adopted", "cause": None, "owner": fields["owner"]}
     releases.add_history(paths, {**event, "to": dict(to)})
-
-
-def _tp_size(argv: list[str]) -> int | None:
-    for flag in ("--tp-size", "--tensor-parallel-size", "--tp"):
-        value = flag_value(argv, flag)
-        if value and value.isdecimal():
-            return int(value)
-    return None

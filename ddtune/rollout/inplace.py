@@ -15,6 +15,7 @@ from ddtune.gate.process_facts import Expected
 from ddtune.gate.reference import Reference
 from ddtune.gate.stage import OnEvent, nothing
 from ddtune.host.errors import HelperRefused
+from ddtune.onhost.collect_unit import expected_schedulers
 from ddtune.profiles.model import AxisValue, GateSizes, speculates
 from ddtune.rollout import golden
 from ddtune.rollout.judge import Judge
@@ -37,9 +38,7 @@ async def judge_running(config: HostConfig, *, full: bool, on_event: OnEvent = n
         inspected = await Judge(link, Stopwatch()).inspected()
         key = await golden.engine_key(link, inspected, keep=not config.read_only)
         reference = await golden.kept(link, key)
-        report = await judge_in_place(
-            link, axes, sizes, full=full, tp_size=state.site.get("tp_size"), on_event=on_event, reference=reference
-        )
+        report = await judge_in_place(link, axes, sizes, full=full, on_event=on_event, reference=reference)
         if not config.read_only:
             await remember(link, report, full=full)
         return report
@@ -68,7 +67,6 @@ async def judge_in_place(
     sizes: GateSizes,
     *,
     full: bool,
-    tp_size: int | None = None,
     on_event: OnEvent = nothing,
     reference: Reference | None = None,
 ) -> GateReport:
@@ -96,7 +94,10 @@ async def judge_in_place(
         baseline=stable,
         stages=("quick", "full") if full else ("quick",),
     )
-    expected = Expected(invocation=inspected.get("invocation"), tp_size=tp_size)
+    argv = inspected.get("argv")
+    expected = Expected(
+        invocation=inspected.get("invocation"), schedulers=None if argv is None else expected_schedulers(argv)
+    )
     report = await runner.quick(judge.send, judge.inspect, planned, stable, expected, events=on_event)
     if full and report.passed:
         whole = await runner.full(

@@ -19,6 +19,7 @@ from ddtune.gate.reference import Reference
 from ddtune.host.errors import HelperRefused
 from ddtune.live.snapshot import Snapshot
 from ddtune.onhost.api import flag_value
+from ddtune.onhost.collect_unit import expected_schedulers
 from ddtune.onhost.txn_model import VISIT
 from ddtune.profiles import store
 from ddtune.profiles.dialects import load_dialects
@@ -55,7 +56,6 @@ class Prepared:
     graphs: bool | None
     isolation: Isolation | None
     isolation_reason: str
-    tp_size: int | None
     force: bool
     judges_stable: bool
     ends_trial: bool = False
@@ -81,7 +81,7 @@ class Prepared:
             release=self.release,
             invocation=invocation,
             n_restarts=0,
-            tp_size=self.tp_size,
+            schedulers=expected_schedulers(self.release.argv),
             graphs=self.graphs,
             model_id=self.model,
         )
@@ -213,7 +213,6 @@ async def make_plan(
         graphs=_flag(profile, "graphs"),
         isolation=isolation,
         isolation_reason=why_not,
-        tp_size=state.site.get("tp_size"),
         force=force,
         judges_stable=running,
         ends_trial=kind == "rollback" and state.busy is not None,

@@ -147,7 +147,6 @@ class Transaction:
                 probation_s=limits.probation_s,
                 api_port=self._link.config.api_port,
                 api_key_file=self._link.config.api_key_file,
-                tp_size=prepared.tp_size,
                 force=prepared.force,
                 **traffic,
             )

@@ -347,6 +347,6 @@ def test_process_that_cannot_be_read_is_inconclusive() -> None:
     """Neither another argv, nor a missing variable, nor dead schedulers: nobody could look."""
     release = Release(("python3", "-m", "sglang"), {"A": "1"}, (), "/")
     unread = {"argv": None, "pid": None, "env": {}, "schedulers": [], "active_state": "active", "invocation": "i"}
-    expected = Expected(release=release, invocation="i", n_restarts=0, tp_size=8)
+    expected = Expected(release=release, invocation="i", n_restarts=0, schedulers=8)
     found = process_facts.check(Facts.from_inspect(unread), expected)
     assert (found.verdict, found.cause) == (Verdict.INCONCLUSIVE, "gate_inconclusive")

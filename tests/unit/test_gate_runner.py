@@ -24,7 +24,7 @@ async def inspect() -> Facts:
     return Facts(argv=("x",), active_state="active", invocation="i1", schedulers_alive=8)
 
 
-EXPECTED = Expected(invocation="i1", tp_size=8)
+EXPECTED = Expected(invocation="i1", schedulers=8)
 
 
 def measured(*faults: Fault, accept: float = 4.5, speculative: bool = True) -> Baseline:
@@ -182,7 +182,7 @@ def test_a_stage_without_time_is_inconclusive() -> None:
 
 def test_process_facts_come_first() -> None:
     engine = Engine()
-    expected = replace(EXPECTED, tp_size=9)
+    expected = replace(EXPECTED, schedulers=9)
     report = asyncio.run(runner.quick(engine.send, inspect, planned(), STABLE, expected))
     assert report.failed is not None
     assert report.failed.name == "process_facts"

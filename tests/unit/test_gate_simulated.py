@@ -77,9 +77,9 @@ class Service:
         )
 
         async def both() -> GateReport:
-            report = await runner.quick(self.send, alive, plan, stable, Expected(tp_size=8))
+            report = await runner.quick(self.send, alive, plan, stable, Expected(schedulers=8))
             if report.passed:
-                later = await runner.full(self.send, alive, plan, stable, Expected(tp_size=8), isolation)
+                later = await runner.full(self.send, alive, plan, stable, Expected(schedulers=8), isolation)
                 report = report.merged(later)
             return report
 

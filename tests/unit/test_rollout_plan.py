@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ddtune.config.model import HostConfig
+from ddtune.gate.model import Verdict
+from ddtune.gate.process_facts import Facts, check
 from ddtune.rollout.plan import Prepared, make_plan
 from ddtune.rollout.timing import Stopwatch
 
@@ -63,3 +66,15 @@ def test_a_visit_judges_nothing_of_what_it_asks() -> None:
     plan = planned("golden", "ar").plan
     assert (plan.gate, plan.checks, plan.soak_s, dict(plan.not_planned)) == ((), (), 0.0, {})
     assert any("visit takes about" in one.text for one in plan.findings)
+
+
+@pytest.mark.parametrize(
+    ("flags", "count"), [("", 1), ("--tp 4 --dp 2", 8), ("--tp 8 --nnodes 2", 4), ("--tp 4 --pp-size 2", 8)]
+)
+def test_as_many_schedulers_are_expected_as_the_release_makes(flags: str, count: int) -> None:
+    trial = planned("switch", "ar")
+    release = replace(trial.release, argv=("python3", "-m", "sglang.launch_server", *flags.split()))
+    expected = replace(trial, release=release).expected("i")
+    assert expected.schedulers == count
+    found = check(Facts(argv=release.argv, env_ok=True, invocation="i", schedulers_alive=count - 1), expected)
+    assert (found.verdict, found.cause) == (Verdict.FAIL, "engine_dead")

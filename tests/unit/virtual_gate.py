@@ -83,9 +83,9 @@ async def judge(
     begun, report = clock(), GateReport()
     for stage in stages:
         if stage == "quick":
-            one = await runner.quick(service.send, alive, plan, measured, Expected(tp_size=8), clock=clock)
+            one = await runner.quick(service.send, alive, plan, measured, Expected(schedulers=8), clock=clock)
         elif stage == "full":
-            one = await runner.full(service.send, alive, plan, measured, Expected(tp_size=8), isolation, clock=clock)
+            one = await runner.full(service.send, alive, plan, measured, Expected(schedulers=8), isolation, clock=clock)
         else:
             one = await runner.soak(service.send, plan, measured, sizes.soak_s, sizes.soak_requests, clock=clock)
         report = report.merged(one)

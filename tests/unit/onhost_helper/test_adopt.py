@@ -89,7 +89,7 @@ def test_adopting_keeps_what_runs_and_restarts_nothing(host: Host) -> None:
     state = host.ok("state")
     assert state["adopted"] is True
     assert {**state["site"], "at": 0} == {
-        **site, "at": 0, "profile": "b8-nvls", "user": "", "group": "", "tp_size": 2, "stop_timeout_s": 45,
+        **site, "at": 0, "profile": "b8-nvls", "user": "", "group": "", "stop_timeout_s": 45,
         "api_port": host.port, "api_key_file": None,
     }  # fmt: skip
     assert state["stable"]["profile"] == "b8-nvls"
