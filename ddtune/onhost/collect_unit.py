@@ -10,7 +10,7 @@ from . import clock
 from .api import flag_value
 from .build_probe import program_length
 from .inspect_process import SCHEDULER, schedulers, split_nul
-from .paths import Paths
+from .paths import CGROUPS, Paths
 from .redact import redact_argv
 from .store import read_json
 from .unit import Systemctl, SystemctlError, parse_show
@@ -30,14 +30,13 @@ PROPERTIES = (
     "NeedDaemonReload",
     "Job",
 )
-_CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
 
 
 def find_units(systemctl: Systemctl, paths: Paths) -> list[str]:
     """Running units whose main process runs sglang, and adopted ones, sorted. Raises SystemctlError."""
     listed = systemctl.run("list-units", "--type=service", "--state=running", "--plain", "--no-legend", "--no-pager")
     names = [line.split()[0] for line in listed.splitlines() if line.split()]
-    found = set(_adopted(paths))
+    found = set(paths.adopted())
     if names:
         shown = systemctl.run("--no-pager", "show", "-p", "Id,MainPID", *names)
         for block in shown.split("\n\n"):
@@ -125,7 +124,7 @@ def read_argv(pid: int) -> tuple[str, ...]:
 
 
 def _members(cgroup: str) -> list[int]:
-    found = (f"{base}{cgroup}/cgroup.procs" for base in _CGROUPS)
+    found = (f"{base}{cgroup}/cgroup.procs" for base in CGROUPS)
     path = next((path for path in found if os.path.exists(path)), None)
     if path is None:
         return []
@@ -139,14 +138,6 @@ def _members(cgroup: str) -> list[int]:
 def _is_scheduler(pid: int) -> bool:
     # A zombie has no command line left.
     return any(word.startswith(SCHEDULER) for word in read_argv(pid)[:1])
-
-
-def _adopted(paths: Paths) -> list[str]:
-    try:
-        names = os.listdir(paths.state)
-    except OSError:
-        return []
-    return [name for name in names if os.path.exists(paths.unit(name).site)]
 
 
 def _flag(argv: Sequence[str], *names: str) -> int:

@@ -51,11 +51,7 @@ class Host:
 
     def adopted_units(self) -> list[str]:
         """The units that ddtune runs on this host."""
-        try:
-            names = sorted(os.listdir(self.paths.state))
-        except OSError:
-            return []
-        return [name for name in names if store.read_json(self.paths.unit(name).site) is not None]
+        return [name for name in self.paths.adopted() if store.read_json(self.paths.unit(name).site) is not None]
 
 
 def group_id(user: str, group: str) -> int | None:

@@ -11,6 +11,8 @@ import sys
 from typing import NamedTuple
 
 PROTO = 1
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
+"""Where systemd's tree of cgroups may be mounted: alone, beside the controllers' of version 1, or as a hybrid's."""
 
 
 class Install(NamedTuple):
@@ -189,6 +191,14 @@ class Paths(NamedTuple):
 
     def unit(self, unit: str) -> UnitPaths:
         return UnitPaths(self.root, unit)
+
+    def adopted(self) -> list[str]:
+        """The units that ddtune has, sorted; none where the folder cannot be read."""
+        try:
+            names = sorted(os.listdir(self.state))
+        except OSError:
+            return []
+        return [name for name in names if os.path.exists(self.unit(name).site)]
 
     @property
     def state(self) -> str:

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Optional
 
 from . import gpu_memory, holders, store
-from .paths import Install, UnitPaths
+from .paths import CGROUPS, Install, UnitPaths
 
 KILL_S = 5.0
 PORT_S = 3.0
 GPU_S = 10.0
 POLL_S = 0.1
-_CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 _SHM = "/dev/shm"
 _SHM_LEAST = 64 * 1024 * 1024
 
@@ -40,7 +39,7 @@ class Residue:
 def members(control_group: str) -> dict[int, int]:
     """The processes of a cgroup and of those below it."""
     found = {}
-    for base in _CGROUPS if control_group.strip("/") else ():
+    for base in CGROUPS if control_group.strip("/") else ():
         for folder, _, _ in os.walk(base + control_group):
             for pid in _numbers(f"{folder}/cgroup.procs"):
                 began = holders.began(pid)

@@ -40,7 +40,7 @@ def look(systemctl: Systemctl, paths: Paths) -> dict[str, Any]:
     return {
         "units": [units[name] for name in sorted(units)],
         "loose": loose,
-        "adopted": _adopted(paths),
+        "adopted": paths.adopted(),
         "drop_ins": sorted(
             path.split("/")[-2][: -len(".d")] for path in glob.glob(f"{paths.units}/*.d/zz-ddtune.conf")
         ),
@@ -63,11 +63,3 @@ def _running(systemctl: Systemctl) -> dict[str, dict[str, str]]:
 def _is_container(argv: tuple[str, ...]) -> bool:
     program = os.path.basename(argv[0]) if argv else ""
     return program in adopt_checks.CONTAINERS and any("sglang" in word for word in argv)
-
-
-def _adopted(paths: Paths) -> list[str]:
-    try:
-        names = sorted(os.listdir(paths.state))
-    except OSError:
-        return []
-    return [name for name in names if os.path.exists(paths.unit(name).site)]

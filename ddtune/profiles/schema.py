@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator
 
+from ddtune.onhost.releases import NEVER_SET
 from ddtune.profiles.model import Axis, Dialect, Expect, GateSizes, Profile, Setting
 
 Value = StrictBool | StrictInt | StrictFloat | StrictStr
@@ -16,9 +17,6 @@ Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[int, Field(ge=1)]
-
-# systemd and ddtune pass these on to each start themselves.
-_OF_THE_START = frozenset(("INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SYSTEMD_EXEC_PID"))
 
 
 class _Model(BaseModel):
@@ -75,7 +73,7 @@ class ProfileFile(_Model):
     @field_validator("env", "unset")
     @classmethod
     def _not_of_the_start(cls, names: Any) -> Any:
-        taken = sorted(_OF_THE_START & set(names))
+        taken = sorted(NEVER_SET & set(names))
         if taken:
             raise ValueError(f"{', '.join(taken)} is given anew to each start")
         return names

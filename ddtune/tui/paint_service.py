@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from ddtune.gate.accept import COLLAPSED
 from ddtune.gpu.bound import bound
 from ddtune.live.snapshot import ServiceReading
 from ddtune.live.worth import Worth
 from ddtune.tui import words
 from ddtune.tui.view import View, is_stale
 
-COLLAPSED = 1.05
 COMPACT = 6
 """Lines under which only what an operator asks first is shown."""
 INDENT = 10

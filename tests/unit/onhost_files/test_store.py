@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ddtune.onhost import store
-from ddtune.onhost.paths import UnitPaths
+from ddtune.onhost.paths import Paths, UnitPaths
 
 
 def test_a_full_disk_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +95,13 @@ def test_the_lock_is_given_back_by_death_and_not_inherited(tmp_path: Path) -> No
     finally:
         holder.kill()
         os.kill(child, 9)
+
+
+def test_the_units_that_ddtune_has_are_those_with_a_site(tmp_path: Path) -> None:
+    paths = Paths(str(tmp_path))
+    assert paths.adopted() == []
+    for name in ("b.service", "a.service", "left.service"):
+        os.makedirs(paths.unit(name).state)
+    for name in ("b.service", "a.service"):
+        store.write_json(paths.unit(name).site, {})
+    assert paths.adopted() == ["a.service", "b.service"]
