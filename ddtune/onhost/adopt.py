@@ -23,7 +23,6 @@ from .release_rules import guarded_names
 from .unit import SystemctlError
 
 _CHANGED_SINCE_S = 1.0
-_OVER_US = ("ExecStart", "ExecStartPre", "ExecStopPost", "KillMode", "TimeoutStopSec", "OnFailure")
 
 ADOPT: schema.Fields = {
     "site": schema.maybe(schema.document(), {}),
@@ -271,9 +270,9 @@ def _key_file(path: Optional[str]) -> Optional[str]:
 def _verify_loaded(host: Host, paths: UnitPaths, stop_timeout_s: float) -> list[str]:
     """Refuses unless systemd will start through the launcher; warns of drop-ins that are read after ours."""
     host.systemctl.daemon_reload()
-    props = host.systemctl.show(paths.unit, "ExecStart", "DropInPaths")
+    props = host.systemctl.show(paths.unit, *drop_in.PROPERTIES)
     changed = drop_in.drift(host.install, paths, props, stop_timeout_s)
-    later = _later(paths, props)
+    later = drop_in.later(paths, props)
     if changed:
         over = [path for path, names in later.items() if "ExecStart" in names]
         why = f"{over[0]} is read after it and sets ExecStart=: give it a name before zz-ddtune" if over else changed
@@ -283,18 +282,6 @@ def _verify_loaded(host: Host, paths: UnitPaths, stop_timeout_s: float) -> list[
         + (f" and sets {', '.join(names)}, which ddtune sets too" if names else "; nothing in it is ddtune's")
         for path, names in later.items()
     ]
-
-
-def _later(paths: UnitPaths, props: Mapping[str, str]) -> dict[str, list[str]]:
-    """Drop-ins that systemd reads after ours, with those of our settings that each one has too."""
-    loaded = props.get("DropInPaths", "").split()
-    behind = loaded[loaded.index(paths.drop_in) + 1 :] if paths.drop_in in loaded else []
-    found = {}
-    for path in behind:
-        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-            names = {line.partition("=")[0].strip() for line in file if "=" in line}
-            found[path] = [name for name in _OVER_US if name in names]
-    return found
 
 
 def _note(paths: UnitPaths, fields: Mapping[str, Any], to: Mapping[str, Any]) -> None:

@@ -92,7 +92,7 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
     paths.ensure_run()
     for folder in (paths.state, paths.run):
         check_room(folder)
-    props = host.systemctl.show(paths.unit, "ExecStart", "DropInPaths", "StartLimitBurst", "InvocationID")
+    props = host.systemctl.show(paths.unit, *drop_in.PROPERTIES, "StartLimitBurst", "InvocationID")
     site = store.read_json(paths.site) or {}
     changed = drop_in.drift(host.install, paths, props, float(site.get("stop_timeout_s") or drop_in.STOP_TIMEOUT_S))
     if changed:

@@ -47,12 +47,14 @@ class UnitState:
 
 
 def parse_show(text: str) -> dict[str, str]:
-    """``KEY=VALUE`` lines as a dictionary; a value may hold further ``=``."""
-    found = {}
+    """``KEY=VALUE`` lines as a dictionary; a value may hold further ``=``, and each command of several."""
+    found: dict[str, str] = {}
     for line in text.splitlines():
         key, separator, value = line.partition("=")
         if separator:
-            found[key] = value
+            # Of several commands each has a line of its own.
+            more = value.startswith("{ ") and value not in found.get(key, value)
+            found[key] = f"{found[key]}\n{value}" if more else value
     return found
 
 

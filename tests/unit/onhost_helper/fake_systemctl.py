@@ -17,6 +17,7 @@ memory = f"{root}/systemd"
 units = f"{root}/etc/systemd/system"
 DEFAULTS = {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "Result": "success",
             "MainPID": "0", "InvocationID": "", "NRestarts": "0"}  # fmt: skip
+COMMANDS = ("ExecStartPre", "ExecStart", "ExecStopPost")
 
 
 def load(unit):
@@ -46,8 +47,8 @@ def read(unit):
             key, equals, value = line.partition("=")
             if not equals or line.startswith("#"):
                 continue
-            if key == "ExecStart" and not value:
-                settings = [entry for entry in settings if entry[0] != "ExecStart"]
+            if key.startswith("Exec") and not value:
+                settings = [entry for entry in settings if entry[0] != key]
             else:
                 settings.append((key, value))
     return settings, drop_ins
@@ -57,14 +58,19 @@ def reload(unit):
     props = load(unit)
     settings, drop_ins = read(unit)
     single = dict(settings)
-    starts = [words(value) for key, value in settings if key == "ExecStart"]
-    show = " ; ".join(f"{{ path={one[0]} ; argv[]={' '.join(one)} ; ignore_errors=no ; pid=0 }}" for one in starts)
-    props.update(LoadState="loaded", FragmentPath=f"{units}/{unit}", DropInPaths=" ".join(drop_ins), ExecStart=show,
+    commands = {name: [words(value) for key, value in settings if key == name] for name in COMMANDS}
+    starts = commands["ExecStart"]
+    shown = {name: f"\n{name}=".join(map(entry, found)) for name, found in commands.items()}
+    props.update(LoadState="loaded", FragmentPath=f"{units}/{unit}", DropInPaths=" ".join(drop_ins), **shown,
                  User="", Group="", DynamicUser="no", StartLimitBurst="5", _start=starts,
-                 Type=single.get("Type", "simple"),
-                 _pre=[words(value) for key, value in settings if key == "ExecStartPre"],
+                 Type=single.get("Type", "simple"), KillMode=single.get("KillMode", "control-group"),
+                 _pre=commands["ExecStartPre"],
                  _env=dict(value.split("=", 1) for key, value in settings if key == "Environment"))  # fmt: skip
     save(unit, props)
+
+
+def entry(words):
+    return f"{{ path={words[0]} ; argv[]={' '.join(words)} ; ignore_errors=no ; pid=0 }}"
 
 
 def words(command):

@@ -166,6 +166,33 @@ def test_a_drop_in_that_was_changed_is_drift(host: Host) -> None:
     assert host.ok("state")["txn"] is None
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("ExecStartPre=", "no longer has ddtune's ExecStartPre= (choose)"),
+        ("ExecStopPost=", "no longer has ddtune's ExecStopPost= (ended)"),
+        ("ExecStopPost=\nExecStopPost=-/bin/true", "no longer has ddtune's ExecStopPost= (ended)"),
+        ("KillMode=process", "KillMode=process, which leaves ranks behind"),
+    ],
+)
+def test_a_later_file_that_undoes_what_ddtune_does_around_a_start_is_drift(host: Host, setting: str, said: str) -> None:
+    host.adopted()
+    sha = host.put("--speculative-ddtree-budget", "16")
+    later = host.file("etc/systemd/system", f"{UNIT}.d", "zzz-local.conf")
+    later.write_text("[Service]\nNice=5\nExecStartPre=-/bin/true\nExecStopPost=-/bin/true\n")
+    host.systemctl("daemon-reload")
+    harmless = host.arm(sha)
+    assert harmless["ok"], harmless
+    host.ok("abort", op=OP)
+    wait_until("the guard is gone", lambda: not host.ok("state")["guard_alive"])
+    later.write_text(f"[Service]\n{setting}\n")
+    host.systemctl("daemon-reload")
+    answer = host.arm(sha, op=OTHER)
+    assert answer["cause"] == "drift"
+    assert said in answer["message"]
+    assert str(later) in answer["message"]
+
+
 def test_a_broken_stable_is_drift_and_an_unknown_candidate_is_refused(host: Host) -> None:
     stable = host.adopted()
     assert host.arm("0" * 64)["cause"] == "unknown"
