@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from . import slow_regex
 from .journal import Entry
 
-_LONGEST = 8192
+_LONGEST = 4096
+_SLOW_LINES = 3
 _RANK = re.compile(r"\b(TP\d+)\b")
 XID = re.compile(
     r"NVRM: Xid \(PCI:(?P<pci>[0-9A-Fa-f:.]+)(?: [^)]*)?\): (?P<number>\d+)"
@@ -53,16 +56,27 @@ def _compile(regex: object) -> re.Pattern[str] | None:
 
 
 class Patterns:
-    """The fatal patterns of one transaction, tried in order; one that does not compile is left out."""
+    """The fatal patterns of one transaction, tried in order; one that does not compile, or is slow, is left out."""
 
     def __init__(self, patterns: Iterable[Mapping[str, str]]) -> None:
         compiled = ((pattern.get("cause"), _compile(pattern.get("regex"))) for pattern in patterns)
         self._compiled = [(str(cause), regex) for cause, regex in compiled if cause and regex]
+        self._slow: Counter[str] = Counter()
 
     def cause(self, text: str) -> str | None:
         """The cause that ``text`` is a fatal line for, or None."""
         head = text[:_LONGEST]
-        return next((cause for cause, regex in self._compiled if regex.search(head)), None)
+        return next((cause for cause, regex in self._compiled if self._matches(regex, head)), None)
+
+    def _matches(self, regex: re.Pattern[str], text: str) -> bool:
+        """A line that takes too long is none of its; the guard has more to do than to read."""
+        if self._slow[regex.pattern] >= _SLOW_LINES:
+            return False
+        try:
+            return slow_regex.search(regex, text)
+        except slow_regex.SlowError:
+            self._slow[regex.pattern] += 1
+            return False
 
     def match(self, entry: Entry) -> Match | None:
         """What ``entry`` says of the trial, or None."""

@@ -218,12 +218,18 @@ def document(limit: int = 256 * 1024) -> Check:
 
 
 def regex(value: Any) -> str:
-    """A regular expression that compiles."""
+    """A regular expression that compiles and does not repeat a repeat."""
+    # Imported here, since it is needed to arm alone.
+    from .slow_regex import nested
+
     checked: str = text(4000)(value)
     try:
         re.compile(checked)
+        slow = nested(checked)
     except (re.error, RecursionError, OverflowError):
         raise BadRequestError("is not a regular expression") from None
+    if slow:
+        raise BadRequestError("is a regular expression that repeats without end what can be read in several ways")
     return checked
 
 

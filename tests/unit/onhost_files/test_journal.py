@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 
@@ -71,6 +72,16 @@ def test_patterns_of_the_engine_compile_and_match() -> None:
     line = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
     assert patterns.cause(line) == "illegal_memory_access"
     assert patterns.cause("Decode batch, #running-req: 4") is None
+
+
+def test_a_pattern_that_takes_for_ever_costs_a_moment_and_hides_no_other() -> None:
+    slow = [{"cause": "x", "regex": regex} for regex in ("^(?:a|aa)+$", "^.*.*.*.*.*x$")]
+    patterns = fatal.Patterns([*slow, {"cause": "good", "regex": "boom"}])
+    line = "a" * 4000 + "b boom"
+    began = time.process_time()
+    assert [patterns.cause(line[: 20 * n] + "boom") for n in range(100, 110)] == ["good"] * 10
+    assert time.process_time() - began < 5
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
 def test_a_pattern_that_cannot_be_used_is_left_out() -> None:

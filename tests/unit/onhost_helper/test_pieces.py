@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ddtune.engine.fatal import FATAL_PATTERNS
 from ddtune.engine.log import sanitise
-from ddtune.onhost import adopt_checks, build_probe, drain, drop_in, evidence, inspect_process, redact
+from ddtune.onhost import adopt_checks, build_probe, drain, drop_in, evidence, inspect_process, redact, schema
 from ddtune.onhost.api import ApiError, flag_value, read_admin_key, read_key
 from ddtune.onhost.paths import Install
 
@@ -301,3 +302,15 @@ def test_the_environment_of_a_release_holds_or_not() -> None:
     assert not inspect_process.env_holds(env, {"A": "2"}, [])
     assert not inspect_process.env_holds(env, {}, ["B"])
     assert inspect_process.env_holds(env, {"B": "2"}, ["B"])
+
+
+@pytest.mark.parametrize("slow", ["(a+)+$", "(?:a|bc)*x", "(?:(?:a{1,3}b)c)*", "(a*)*", "^(?P<n>\\w+\\s?)*$"])
+def test_an_expression_that_repeats_a_repeat_is_refused(slow: str) -> None:
+    with pytest.raises(schema.BadRequestError, match="several ways"):
+        schema.regex(slow)
+
+
+def test_the_engines_own_expressions_are_taken() -> None:
+    for _, expression in FATAL_PATTERNS:
+        assert schema.regex(expression) == expression
+    assert schema.regex(r"(?:[a-c]\d{4})+ (?:boom|bang){2} .*") != ""
