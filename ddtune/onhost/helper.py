@@ -67,6 +67,8 @@ READING = frozenset(
     ("hello", "state", "release", "base", "inspect", "can_hold", "who", "probe_build", "evidence", "golden")
 )
 """What a viewer's helper answers: it changes nothing, sends the service nothing and keeps nothing."""
+HIDDEN_FROM_VIEWERS = {"release": "release_without_secrets"}
+"""Who answers a viewer instead."""
 WITHOUT_UNIT = ("hello",)
 
 _OS_CAUSES = {
@@ -167,6 +169,8 @@ def _answer(request: dict[str, Any], allowed: Container[str]) -> Answer:
             raise schema.BadRequestError(f"{verb} needs 'unit', the name of a service unit") from None
     host = Host.of(_constants(request))
     name, fields, act = VERBS[verb]
+    if allowed is READING:
+        act = HIDDEN_FROM_VIEWERS.get(verb, act)
     module = importlib.import_module(f"{__package__}.{name}")
     said: Answer = getattr(module, act)(host, unit, schema.fields(request, getattr(module, fields)))
     return said

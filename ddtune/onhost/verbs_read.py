@@ -52,17 +52,26 @@ def state(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
 
 
 def release(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
-    """One release and what is known of it; keys and secret variables are placeholders."""
+    """One release and what is known of it; keys are placeholders.
+
+    Variables are told to who may change them: a profile is compared with them.
+    """
     paths = host.adopted(unit)
     try:
         found = releases.read(paths, fields["sha"])
     except releases.ReleaseError as error:
         raise RefusalError("unknown", str(error)) from None
     return {
-        "release": {**found, "argv": redact_argv(found["argv"]), "env_set": redact_env(found["env_set"])},
+        "release": {**found, "argv": redact_argv(found["argv"])},
         "meta": releases.meta(paths, fields["sha"]),
         "quarantine": releases.quarantined(paths, fields["sha"]),
     }
+
+
+def release_without_secrets(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
+    """The same for a login that may only look: secret variables are placeholders, too."""
+    said = release(host, unit, fields)
+    return {**said, "release": {**said["release"], "env_set": redact_env(said["release"]["env_set"])}}
 
 
 def base(host: Host, unit: str, _fields: Mapping[str, Any]) -> Answer:

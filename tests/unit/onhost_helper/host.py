@@ -124,6 +124,12 @@ class Host:
         assert answer["ok"], answer
         return answer
 
+    def viewed(self, verb: str, **fields: Any) -> dict[str, Any]:
+        """What a viewer's helper answers, good or bad."""
+        request = json.dumps({"proto": 1, "verb": verb, "unit": UNIT, **fields}).encode()
+        program = self.root / "usr/local/libexec/ddtune-host-ro"
+        return dict(json.loads(subprocess.run([program], input=request, capture_output=True, check=True).stdout))
+
     def refused(self, verb: str, **fields: Any) -> tuple[str, str]:
         answer = self.call(verb, **fields)
         assert not answer["ok"], answer

@@ -164,22 +164,16 @@ def test_links_in_the_place_of_what_is_kept_are_not_followed_out(host: Host) -> 
     assert "sk-not-yours" not in json.dumps(answer)
 
 
-def _viewer(host: Host, verb: str, **fields: Any) -> dict[str, Any]:
-    request = json.dumps({"proto": 1, "verb": verb, "unit": UNIT, **fields}).encode()
-    program = host.root / "usr/local/libexec/ddtune-host-ro"
-    return dict(json.loads(subprocess.run([program], input=request, capture_output=True, check=True).stdout))
-
-
 def test_a_viewer_looks_and_changes_nothing(host: Host) -> None:
     sha = host.adopted()
-    assert _viewer(host, "state")["stable"]["release"] == sha
-    assert _viewer(host, "inspect")["pid"] == host.pid()
+    assert host.viewed("state")["stable"]["release"] == sha
+    assert host.viewed("inspect")["pid"] == host.pid()
     before = {path: path.read_bytes() for path in host.root.rglob("var/lib/ddtune/**/*") if path.is_file()}
     for verb in sorted(set(helper.VERBS) - helper.READING):
-        answer = _viewer(host, verb, op="0001-x", owner=OWNER)
+        answer = host.viewed(verb, op="0001-x", owner=OWNER)
         assert (answer["ok"], answer["cause"]) == (False, "read_only"), verb
         assert "only look" in answer["message"]
-    assert _viewer(host, "probe_build", keep=True)["cause"] == "read_only"
+    assert host.viewed("probe_build", keep=True)["cause"] == "read_only"
     after = {path: path.read_bytes() for path in host.root.rglob("var/lib/ddtune/**/*") if path.is_file()}
     assert after == before
 
