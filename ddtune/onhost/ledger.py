@@ -81,10 +81,14 @@ def _cleaned(paths: UnitPaths, event: Any) -> Event:
     evidence = getattr(event, "evidence", ())
     if not evidence:
         return cast("Event", event)
-    # Imported here, since every start of the service waits for this module and needs none of it.
-    from .scrub import cleaned
+    try:
+        # Imported here, since every start of the service waits for this module and needs none of it.
+        from .scrub import cleaned
 
-    return cast("Event", replace(event, evidence=cleaned(paths, evidence)))
+        kept = cleaned(paths, evidence)
+    except Exception:  # noqa: BLE001 (nothing about its evidence may stop a way back: what cannot be cleaned is not kept)
+        kept = ()
+    return cast("Event", replace(event, evidence=kept))
 
 
 def rescue(paths: UnitPaths, txn: Txn, make: Callable[[float], Event]) -> Applied:

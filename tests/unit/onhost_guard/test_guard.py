@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ddtune.onhost import alive, canary, canary_mark, clock, guard, ledger, releases, restore, store
+from ddtune.onhost import alive, canary, canary_mark, clock, guard, ledger, releases, restore, scrub, store
 from ddtune.onhost import txn as t
 from ddtune.onhost.hand import remembered
 from tests.unit.onhost_guard.fake import UNIT, Bench
@@ -32,6 +32,26 @@ def test_the_engines_own_line_explains_an_xid(bench: Bench) -> None:
     txn = bench.guard()
     assert txn.cause == "illegal_memory_access"
     assert [entry["source"] for entry in txn.evidence] == ["kernel", "unit"]
+
+
+def test_evidence_that_cannot_be_cleaned_stops_no_way_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("base.json is not what it was")
+
+    monkeypatch.setattr(scrub, "secrets_kept", broken)
+    bench.trial()
+    bench.line("CUDA error: an illegal memory access was encountered, api_key='sk-planted'")
+    txn = bench.guard()
+    assert (txn.state, txn.cause, bench.unit.runs) == (t.ROLLED_BACK, "illegal_memory_access", "stable")
+    assert txn.evidence == ()
+
+
+def test_a_key_in_the_engines_last_words_is_not_kept(bench: Bench) -> None:
+    bench.trial()
+    bench.line("CUDA error: an illegal memory access was encountered, api_key='sk-planted'")
+    (entry,) = bench.guard().evidence
+    assert "illegal memory access" in entry["text"]
+    assert "sk-planted" not in entry["text"]
 
 
 def test_xid_of_somebody_elses_process_and_of_a_teardown_are_let_pass(bench: Bench) -> None:
