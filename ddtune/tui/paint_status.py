@@ -104,7 +104,8 @@ def banner(view: View, width: int) -> Content | None:
     text, style = _loudest(view)
     if not text:
         return None
-    return words.line((" " + words.column(text, width - 1), style))
+    said = f" {words.clip(text, width - 1)}"
+    return words.line((said + " " * (width - Content(said).cell_length), style))
 
 
 def _loudest(view: View) -> tuple[str, str]:

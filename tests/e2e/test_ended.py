@@ -148,7 +148,8 @@ class TestJob:
         assert unit.first_end() == (True, "restart running")
 
     def test_stop_that_a_start_took_the_place_of(self, made: Any) -> None:
-        unit = made("always", SLOW_END)
+        # The second login must come while it still stops.
+        unit = made("always", SLOW_END.replace("sleep 2", "sleep 15"))
         unit.do("start")
         pid = unit.wait_runs()
         unit.do("stop", "--no-block")

@@ -17,6 +17,7 @@ from ddtune.live.hub import Hub
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.status import status_json
 from ddtune.live.worker import Worker
+from tests.e2e.guest import wait_until
 from tests.unit.collector_box import NVML, Box, box
 from tests.unit.host_server import Server, serve
 
@@ -58,6 +59,11 @@ def _is_whole(one: Snapshot) -> bool:
     return bool(one.gpus and one.log and service.tokens_per_s and service.schedulers and service.max_running)
 
 
+def _said(calls: Path, wanted: str) -> None:
+    """The link is up a moment before the journal's program has been started on it."""
+    wait_until(f"a program was started with {wanted}", lambda: wanted in calls.read_text(), LIMIT_S)
+
+
 async def _until(hub: Hub, wanted: Callable[[Snapshot], bool]) -> Snapshot:
     one = await asyncio.to_thread(hub.wait, wanted, LIMIT_S, LIMIT_S)
     assert one is not None
@@ -90,8 +96,7 @@ def test_everything_comes_through_and_comes_again_after_the_link_broke(
                 assert lost.link.error
                 again = await _until(hub, lambda one: one.link.state == "up")
                 assert again.gpus
-                calls = made.calls.read_text()
-                assert "--after-cursor=u2" in calls
+                await asyncio.to_thread(_said, made.calls, "--after-cursor=u2")
                 unsubscribe()
                 count = len(arrived)
             finally:
