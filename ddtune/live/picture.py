@@ -60,7 +60,6 @@ def snapshot(state: State, now: float) -> Snapshot:
         alarms=alarmed,
         unreadable=tuple(sorted(state.unreadable)),
         xids=None if "kernel" in state.unreadable and not state.xids.events else state.xids.events,
-        watch=watched[0] if watched else None,
         watches=watched,
     )
 

@@ -124,7 +124,11 @@ class Snapshot:
     boottime: float | None = None
     alarms: tuple[Alarm, ...] = ()
     xids: tuple[XidEvent, ...] | None = None
-    watch: Watch | None = None
-    """The one that does most: a living one before a dead one, one that acts before one that tells, a dry run last."""
     watches: tuple[Watch, ...] = ()
+    """Who does most first: a living one before a dead one, one that acts before one that tells, dry runs last."""
     unreadable: tuple[str, ...] = ()
+
+    @property
+    def watch(self) -> Watch | None:
+        """The one that does most."""
+        return self.watches[0] if self.watches else None

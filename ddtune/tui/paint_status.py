@@ -104,8 +104,7 @@ def banner(view: View, width: int) -> Content | None:
     text, style = _loudest(view)
     if not text:
         return None
-    said = f" {words.clip(text, width - 1)}"
-    return words.line((said + " " * (width - Content(said).cell_length), style))
+    return words.line((words.filled(f" {words.clip(text, width - 1)}", width), style))
 
 
 def _loudest(view: View) -> tuple[str, str]:

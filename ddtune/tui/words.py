@@ -112,8 +112,12 @@ def clip(text: str, width: int) -> str:
 
 def column(text: str, width: int) -> str:
     """Text cut so that a space stays behind it, and filled up to a width in cells."""
-    cut = clip(text, width - 1)
-    return cut + " " * (width - Content(cut).cell_length)
+    return filled(clip(text, width - 1), width)
+
+
+def filled(text: str, width: int) -> str:
+    """Text with spaces behind it up to a width in cells."""
+    return text + " " * (width - Content(text).cell_length)
 
 
 def fit(content: Content, width: int) -> Content:
