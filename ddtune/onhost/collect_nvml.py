@@ -6,8 +6,8 @@ Called of it, and therefore what a stand-in must answer: ``nvmlInit``, ``nvmlShu
 ``nvmlDeviceGetUtilizationRates`` (``gpu``), ``nvmlDeviceGetMemoryInfo`` (``used``, ``total``),
 ``nvmlDeviceGetTemperature``, ``nvmlDeviceGetClockInfo``, ``nvmlDeviceGetCurrentClocksEventReasons``, the ``nvmlGpm…``
 calls with ``c_nvmlGpmMetricsGet_t``, and ``NVMLError`` with ``value``. ``nvmlDeviceGetMigMode``,
-``nvmlDeviceGetTotalEccErrors`` and ``nvmlDeviceGetFieldValues`` may be missing. A call that fails is a value that is
-not available.
+``nvmlDeviceGetTotalEccErrors``, ``nvmlDeviceGetFieldValues`` and ``nvmlDeviceGetNvLinkErrorCounter`` may be missing. A
+call that fails is a value that is not available.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _SELDOM = 20
 _UNCORRECTED = 1
 _SINCE_DRIVER_LOAD = 0
 # Field ids of nvidia-ml-py 13: replays and recoveries over all links, which NVLink 5 tells link by link instead, as
-# receive errors and recoveries.
+# receive errors and recoveries. An H200 (driver 580) supports neither and answers the older call, link by link.
+_LINKS = 18
 _LINK_TOTALS = [52, 59]
-_BY_LINK = [(field, link) for link in range(18) for field in (208, 215)]
+_BY_LINK = [(field, link) for link in range(_LINKS) for field in (208, 215)]
+_LINK_COUNTERS = (0, 1)
 _VALUES = {1: "uiVal", 2: "ulVal", 3: "ullVal"}
 _TEMPERATURE_GPU = 0
 _CLOCK_SM = 1
@@ -128,12 +130,19 @@ class _Gpu:
         return (_RECOVERIES[number] if number < len(_RECOVERIES) else "unknown") if found.nvmlReturn == 0 else None
 
     def _nvlink_errors(self) -> Optional[int]:
-        for fields in (_LINK_TOTALS, _BY_LINK):
-            answers = self._api.nvmlDeviceGetFieldValues(self._handle, fields)
-            counts = [int(getattr(one.value, _VALUES[one.valueType])) for one in answers if one.nvmlReturn == 0]
-            if counts:
-                return sum(counts)
-        return None
+        counted = self._in_fields(_LINK_TOTALS) or self._in_fields(_BY_LINK) or self._by_older_call()
+        return sum(counted) if counted else None
+
+    def _in_fields(self, fields: list[Any]) -> list[int]:
+        answers = self._get(lambda: self._api.nvmlDeviceGetFieldValues(self._handle, fields)) or []
+        return [int(getattr(one.value, _VALUES[one.valueType])) for one in answers if one.nvmlReturn == 0]
+
+    def _by_older_call(self) -> list[int]:
+        def count(link: int, which: int) -> Any:
+            return self._get(lambda: self._api.nvmlDeviceGetNvLinkErrorCounter(self._handle, link, which))
+
+        found = [count(link, which) for link in range(_LINKS) for which in _LINK_COUNTERS]
+        return [int(one) for one in found if one is not None]
 
     def _event_reasons(self) -> Any:
         current = getattr(self._api, "nvmlDeviceGetCurrentClocksEventReasons", None)

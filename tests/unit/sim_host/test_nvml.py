@@ -130,7 +130,19 @@ def test_the_collector_reads_errors_as_links_of_both_generations_count_them(
     monkeypatch.setattr(pynvml, "NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", -1)
     monkeypatch.setattr(pynvml, "NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", -1)
     assert {one["nvlink_errors"] for one in read(monkeypatch, api)} == {None}
+
+    # An H200 supports none of the fields and counts by the older call.
+    def older(_handle: Any, link: int, counter: int) -> int:
+        counted = {pynvml.NVML_NVLINK_ERROR_DL_REPLAY: 3, pynvml.NVML_NVLINK_ERROR_DL_RECOVERY: 1}
+        if link > 1:
+            raise api.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return counted[counter]
+
+    monkeypatch.setattr(api, "nvmlDeviceGetNvLinkErrorCounter", older, raising=False)
+    assert {one["nvlink_errors"] for one in read(monkeypatch, api)} == {8}
     monkeypatch.delattr(api, "nvmlDeviceGetFieldValues")
+    assert {one["nvlink_errors"] for one in read(monkeypatch, api)} == {8}
+    monkeypatch.delattr(api, "nvmlDeviceGetNvLinkErrorCounter")
     monkeypatch.delattr(api, "nvmlDeviceGetTotalEccErrors")
     assert {(one["ecc_uncorrected"], one["nvlink_errors"]) for one in read(monkeypatch, api)} == {(None, None)}
 
