@@ -33,7 +33,7 @@ def snapshot(state: State, now: float) -> Snapshot:
         state.gpu_source,
         state.gpu_error,
         gpu_age if heard and state.gpu_error is None else None,
-        _whole(state.unit.get("tp_size")),
+        _whole(state.unit.get("schedulers_expected")),
     )
     return Snapshot(
         host=state.host,
@@ -116,7 +116,7 @@ def facts(state: State, now: float) -> Facts:
         active=_text(props.get("ActiveState")),
         sub=_text(props.get("SubState")),
         schedulers=_whole(state.unit.get("schedulers")),
-        expected=_whole(state.unit.get("tp_size")),
+        expected=_whole(state.unit.get("schedulers_expected")),
         had_all=state.run.had_all or served,
         was_open=state.run.was_open or served,
         was_ready=state.run.was_ready or served,
@@ -175,7 +175,7 @@ def _service(state: State, now: float) -> ServiceReading:
         restarts=_whole(props.get("NRestarts")),
         argv=tuple(str(one) for one in argv) if isinstance(argv, list) else (),
         schedulers=_whole(state.unit.get("schedulers")),
-        schedulers_expected=_whole(state.unit.get("tp_size")),
+        schedulers_expected=_whole(state.unit.get("schedulers_expected")),
         accept_source=reading.accept_source,
         frozen=reading.frozen,
         phase=known.phase if health == "starting" else None,

@@ -159,7 +159,7 @@ def _unit(state: State, line: Mapping[str, Any], received_at: float) -> State:
         engine = _forgotten(engine) if run.seen_at is not None else engine
         state = replace(state, info=None)
         run = Run(invocation, pid, received_at, was_open=state.api.port == "open" and run.seen_at is None)
-    schedulers, expected = line.get("schedulers"), line.get("tp_size")
+    schedulers, expected = line.get("schedulers"), line.get("schedulers_expected")
     complete = isinstance(schedulers, int) and isinstance(expected, int) and schedulers >= expected
     return replace(
         state, unit=line, unit_at=received_at, run=replace(run, had_all=run.had_all or complete), engine=engine

@@ -43,7 +43,6 @@ ARM: schema.Fields = {
     "probation_s": schema.maybe(schema.number(0, 366 * 86400), 0.0),
     "api_port": schema.maybe(schema.integer(1, 65535)),
     "api_key_file": schema.maybe(schema.path),
-    "tp_size": schema.maybe(schema.integer(1, 100000)),
     "force": schema.maybe(schema.flag, False),
     "traffic": schema.maybe(schema.one_of("open", "held"), "open"),
 }
@@ -123,7 +122,6 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
         restore_s=fields["restore_s"],
         api_port=port,
         api_key_file=key_file,
-        tp_size=fields["tp_size"],
         canary=fields["canary"],
         probation_s=fields["probation_s"],
         force=fields["force"],

@@ -81,7 +81,7 @@ class Unit:
             "props": props,
             "argv": redact_argv(self.argv),
             "schedulers": None if expected is None else self._alive(pid, props.get("ControlGroup", ""), expected),
-            "tp_size": expected,
+            "schedulers_expected": expected,
             "ended": read_json(self._ended),
         }
 

@@ -93,7 +93,6 @@ class Txn:
     restore_s: float = 1800.0
     api_port: int = 30000
     api_key_file: str | None = None
-    tp_size: int | None = None
     canary: Mapping[str, Any] | None = field(default=None, hash=False)
     probation_s: float = 0.0
     force: bool = False

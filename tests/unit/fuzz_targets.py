@@ -241,7 +241,7 @@ _ANY_LINE = st.one_of(
         {"t": st.sampled_from(["hello", "ready", "unit", "ddtune", "note", "gap", "xid", "journal"])},
         optional={
             **dict.fromkeys(
-                ("at", "status", "port", "props", "argv", "schedulers", "tp_size", "text", "running"), _JSON
+                ("at", "status", "port", "props", "argv", "schedulers", "schedulers_expected", "text", "running"), _JSON
             ),
             **dict.fromkeys(("stable", "txn", "history", "source", "number", "pci", "readable", "boottime"), _JSON),
         },

@@ -127,7 +127,7 @@ def test_the_engine_is_read_without_ever_being_asked_to_generate(seen: Seen) -> 
 
 def test_the_unit_comes_with_its_processes_and_without_its_key(seen: Seen) -> None:
     line = seen[1].until(lambda line: line["t"] == "unit" and line["schedulers"] == 2)
-    assert line["tp_size"] == 2
+    assert line["schedulers_expected"] == 2
     assert line["props"]["InvocationID"] == "abc"
     assert "--tp-size" in line["argv"]
     assert all(KEY not in json.dumps(one) for one in seen[1].lines)

@@ -34,7 +34,14 @@ def _metrics(tokens: float, requests: float, running: int = 2) -> Line:
 def _unit(pid: int = 7, invocation: str = "a", schedulers: int = 8, active: str = "active") -> Line:
     props = {"ActiveState": active, "SubState": "running", "MainPID": str(pid), "InvocationID": invocation}
     props["NRestarts"] = "0"
-    return {"t": "unit", "name": "e.service", "props": props, "argv": ["x"], "schedulers": schedulers, "tp_size": 8}
+    return {
+        "t": "unit",
+        "name": "e.service",
+        "props": props,
+        "argv": ["x"],
+        "schedulers": schedulers,
+        "schedulers_expected": 8,
+    }
 
 
 def _ready(status: int | None = 200, port: str = "open") -> Line:

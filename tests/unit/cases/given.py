@@ -93,7 +93,14 @@ class Watch:
     def unit(self, schedulers: int | None = 8, of: int = 8, active: str = "active", **props: str) -> Watch:
         shown = {"ActiveState": active, "SubState": "running", "MainPID": "7", "InvocationID": "a", **props}
         return self.take(
-            {"t": "unit", "name": "engine.service", "props": shown, "argv": [], "schedulers": schedulers, "tp_size": of}
+            {
+                "t": "unit",
+                "name": "engine.service",
+                "props": shown,
+                "argv": [],
+                "schedulers": schedulers,
+                "schedulers_expected": of,
+            }
         )
 
     def metrics(self, text: str, lines: int | None = None) -> Watch:
