@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -94,7 +93,7 @@ def _folded(entry: LogLine, width: int) -> list[Content]:
         return [one_line(entry, width)]
     style = STYLES.get(entry.severity, "")
     text = _source(entry) + words.safe(body_of(entry)) + _more(entry)
-    rows = textwrap.wrap(text, width - head.cell_length, break_on_hyphens=False) or [""]
+    rows = words.wrapped(text, width - head.cell_length)
     return [words.line(head if not number else " " * head.cell_length, (row, style)) for number, row in enumerate(rows)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -155,7 +154,7 @@ def _condensed(done: Sequence[Stage], others: Sequence[Stage], width: int) -> li
     text = " · ".join(f"{one.name} {one.seconds:.0f} s{_passed(one)}" for one in done)
     rows = [
         words.line((" ✓ " if not number else "   ", words.GOOD), row)
-        for number, row in enumerate(textwrap.wrap(text, max(20, width - 4)))
+        for number, row in enumerate(words.wrapped(text, max(20, width - 4)))
     ]
     rows += [row for one in others if one.state != "next" for row in _stage(one, width)]
     coming = " · ".join(one.name for one in others if one.state == "next")

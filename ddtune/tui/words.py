@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 import time
 
 from textual.content import Content
@@ -125,9 +125,14 @@ def fit(content: Content, width: int) -> Content:
     return content if content.cell_length <= width else content.truncate(max(1, width), ellipsis=True)
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """Text in lines of at most ``width`` cells, at least one, broken at spaces where it has them."""
+    return [row.plain for row in Content(re.sub(r"\s", " ", text)).wrap(max(1, width))] or [""]
+
+
 def folded(label: str, text: str, width: int, style: str = "", indent: int = 12) -> list[Content]:
     """A label and its text in lines of ``width``, the text aligned behind the label."""
-    rows = textwrap.wrap(text, max(20, width - indent), break_on_hyphens=False) or [""]
+    rows = wrapped(text, max(20, width - indent))
     return [
         line((f" {label:<{indent - 1}}" if not number else " " * indent, MUTED), (row, style))
         for number, row in enumerate(rows)

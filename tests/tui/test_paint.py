@@ -234,3 +234,19 @@ def test_a_quarantine_is_told_only_where_the_host_has_one(cause: str) -> None:
     for quarantined in (False, True):
         found = paint_outcome.lines(replace(ended, quarantined=quarantined), None, 160)
         assert ("quarantine" in "\n".join(line.plain for line in found)) is quarantined
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "警告 模型输出了很多中文字符没有空格的文本会怎么样呢",
+        "a\tword\nand averyveryverylongwordwithoutanend",
+        "",
+        "   ",
+    ],
+)
+def test_text_is_broken_by_cells_and_loses_nothing(text: str) -> None:
+    rows = words.wrapped(text, 11)
+    assert rows
+    assert all(Content(row).cell_length <= 11 for row in rows)
+    assert "".join("".join(rows).split()) == "".join(text.split())
