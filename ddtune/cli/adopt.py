@@ -114,6 +114,7 @@ def _say(done: Adoption, host: str, *, upgrade: bool, drill: str) -> None:
     if upgrade:
         what = "new programs" if done.installed else "these programs already"
         report.say(f"{host} has {what}; nothing was restarted.")
+        _notes(done)
         return
     if done.already:
         report.say(f"{unit} on {host} is under ddtune already; it runs {done.profile} ({done.standing}).")
@@ -121,14 +122,18 @@ def _say(done: Adoption, host: str, *, upgrade: bool, drill: str) -> None:
         report.say(f"{unit} on {host} is under ddtune; it stands {done.standing} as {done.profile}.")
         proven = "a gated restart proves it now" if drill == "now" else "the next one that happens anyway proves it"
         report.say(f"Nothing was restarted. From now on a start goes through ddtune's launcher: {proven}.")
-    for warning in done.warnings:
-        report.say(f"Note: {report.clean(warning)}.")
+    _notes(done)
     if done.draft:
         report.say(f"No profile has these axes. Save this as a profile to switch back to it by name:\n\n{done.draft}")
     if done.dialect_file and done.dialect_draft:
         report.say(f"How its engine spells the axes of profiles is in {done.dialect_file}, yours to edit:\n")
     if done.dialect_draft:
         report.say("\n".join(f"  {report.clean(line)}".rstrip() for line in done.dialect_draft.splitlines()))
+
+
+def _notes(done: Adoption) -> None:
+    for warning in done.warnings:
+        report.say(f"Note: {report.clean(warning)}.")
 
 
 def _json(done: Adoption, host: str, config: HostConfig) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     paths = host.paths.unit(unit)
     if store.read_json(paths.site) is not None:
         return _already(paths)
-    missing = [sentence for sentence in programs.problems(host.paths) if "is missing" in sentence]
+    missing = programs.missing(host.paths)
     if missing:
         raise RefusalError("not_adopted", missing[0])
     clear_remains(host, paths)

@@ -93,7 +93,7 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
         check_room(folder)
     props = host.systemctl.show(paths.unit, *drop_in.PROPERTIES, "StartLimitBurst", "InvocationID")
     site = store.read_json(paths.site) or {}
-    changed = drop_in.drift(host.install, paths, props, float(site.get("stop_timeout_s") or drop_in.STOP_TIMEOUT_S))
+    changed = drop_in.drift(host.install, paths, props, drop_in.stop_timeout_s(site))
     if changed:
         by = who.acted(host.install, paths.unit, DRIFT_S)
         raise RefusalError("drift", f"{changed} ({by})" if by else changed)

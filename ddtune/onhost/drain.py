@@ -9,7 +9,9 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from . import trusted
 from .api import Api, ApiError
+from .paths import UnitPaths
 
 POLL_S = 0.5
 _ABORT_S = 5.0
@@ -19,21 +21,24 @@ class HookError(Exception):
     """The host's own drain hook may not be run, or failed; the text says why."""
 
 
-def run_hook(hook: str, unit: str, limit_s: float) -> bool:
+def run_hook(paths: UnitPaths, limit_s: float) -> bool:
     """Runs the host's drain hook, if there is one: ``HOOK UNIT``, at most ``limit_s``; answers whether it ran.
 
-    Raises ``HookError`` for a hook that anyone but its owner, root, could have written, or that fails.
+    Raises ``HookError`` for a hook that anyone but root could have written, or that fails.
     """
+    hook = paths.drain_hook
     try:
         status = os.stat(hook)
     except FileNotFoundError:
         return False
     except OSError as error:
         raise HookError(f"the drain hook {hook} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise HookError(f"the drain hook {hook} must be a file of root's that nobody else can write")
+    if not stat.S_ISREG(status.st_mode) or trusted.judged([hook], paths.root):
+        raise HookError(f"the drain hook {hook} must be a file of root's that nobody else can write, nor its folders")
     try:
-        done = subprocess.run([hook, unit], stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False)
+        done = subprocess.run(
+            [hook, paths.unit], stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
+        )
     except subprocess.TimeoutExpired:
         raise HookError(f"the drain hook {hook} did not end within {limit_s:g} s") from None
     except OSError as error:

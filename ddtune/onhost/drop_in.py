@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from typing import Optional
+from typing import Any, Optional
 
 from .paths import Install, Paths, UnitPaths
 
@@ -28,6 +28,11 @@ def quote(word: str) -> str:
 def command(install: Install, *words: str) -> str:
     """A command of the installed programs, as a unit file writes it."""
     return " ".join(quote(word) for word in (install.python, "-I", install.pyz, *words))
+
+
+def stop_timeout_s(site: Mapping[str, Any]) -> float:
+    """The limit of a stop that a unit was adopted with."""
+    return float(site.get("stop_timeout_s") or STOP_TIMEOUT_S)
 
 
 def render(install: Install, unit: str, stop_timeout_s: float) -> str:

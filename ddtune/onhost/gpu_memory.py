@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from typing import Optional
+
+from . import tools
 
 LIMIT_S = 5.0
 BASE_MIB = 2048
@@ -44,7 +45,7 @@ def judge(gpus: list[list[str]], apps: list[list[str]]) -> Used:
 
 
 def _rows(query: str) -> Optional[list[list[str]]]:
-    program = shutil.which("nvidia-smi", path="/usr/local/bin:/usr/bin:/bin")
+    program = tools.nvidia_smi()
     if program is None:
         return None
     argv = [program, query, "--format=csv,noheader,nounits"]

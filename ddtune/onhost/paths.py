@@ -179,6 +179,11 @@ class UnitPaths(NamedTuple):
     def drop_in(self) -> str:
         return f"{self.drop_in_dir}/zz-ddtune.conf"
 
+    @property
+    def drain_hook(self) -> str:
+        """The host's own program that is run before a stop, where there is one."""
+        return f"{self.root}/etc/ddtune/{self.unit}/drain"
+
     def ensure_run(self) -> None:
         """Make the volatile folder, which a reboot took away."""
         os.makedirs(self.run, mode=0o755, exist_ok=True)

@@ -10,20 +10,16 @@ import json
 import os
 import re
 import shlex
-import stat
-import subprocess
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
-from typing import Any
+from typing import Any, Optional
 
-from . import drop_in, schema, store
+from . import drop_in, interpreter, schema, store, tools, trusted
 from .context import Answer, Host, RefusalError
-from .paths import PROTO, Install, Paths
+from .paths import PROTO, Install, Paths, load_install
 from .txn_model import busy, from_json
 from .unit import SystemctlError
-
-_PYTHON_CHECK = "import sys; sys.exit(0 if sys.version_info >= (3, 9) else 9)"
 
 INSTALL = schema.record(
     {
@@ -60,13 +56,15 @@ def install(request: dict[str, Any]) -> Answer:
     if not constants["root"] and os.geteuid() != 0:
         raise RefusalError("read_only", "installing on this host needs root")
     pyz = _decoded(wanted["pyz_b64"])
-    _check_python(target.python)
+    chosen = interpreter.choose(target.python, constants["root"])
+    target = target._replace(python=chosen.python)
     host = Host.of(target)
     for unit in host.adopted_units():
         found = store.read_json(paths.unit(unit).txn)
         if found and busy(from_json(found)):
             raise RefusalError("busy", f"a transaction of {unit} is running: the programs are not changed under it")
-    files = _files(paths, target, pyz)
+    # The drop-ins come first: what was cut off behind them is made good by the next installation.
+    files = {**_drop_ins(host, load_install(paths.pyz)), **_files(paths, target, pyz)}
     allowed = {wanted["sudo_user"]: paths.helper, wanted["viewer"]: paths.viewer}
     if any(allowed):
         files[paths.sudoers] = (_sudoers(paths, {user: path for user, path in allowed.items() if user}), 0o440)
@@ -78,7 +76,13 @@ def install(request: dict[str, Any]) -> Answer:
     for unit_dir in (paths.state, paths.run):
         make_dirs(unit_dir)
     _reload(host)
-    return {"pyz_sha256": hashlib.sha256(pyz).hexdigest(), "files": sorted(files), "problems": problems(paths)}
+    return {
+        "pyz_sha256": hashlib.sha256(pyz).hexdigest(),
+        "files": sorted(files),
+        "problems": problems(target, chosen.loads),
+        "python": chosen.python,
+        "note": chosen.note,
+    }
 
 
 def uninstall(host: Host, keep_helper: bool) -> list[str]:
@@ -164,20 +168,28 @@ def _remember_folders(paths: Paths, files: Iterable[str]) -> None:
     store.atomic_write(paths.made, "".join(f"{folder}\n" for folder in sorted(missing - own)).encode(), 0o644)
 
 
-def problems(paths: Paths) -> list[str]:
-    """Sentences about programs that are missing or that others than their owner could change.
+def missing(paths: Paths) -> list[str]:
+    """A sentence for each program that is not there."""
+    return [f"{path} is missing: adopt the host again" for path in _own(paths) if not os.path.exists(path)]
 
-    What they keep counts as well: whoever writes there names what is stable.
+
+def problems(install: Install, loaded: Optional[Iterable[str]] = None) -> list[str]:
+    """Sentences about programs that are missing or that others than root could change: ours, and what they run.
+
+    What they keep counts as well: whoever writes there names what is stable. ``loaded`` are the files that the
+    interpreter of the programs loads, by default those of this one. An embedded host runs everything as whoever
+    started it, with that one's own programs.
     """
-    found = [*_sudoers_problems(paths), *(text for path in _kept(paths) for text in _weak(path))]
-    for path in (paths.pyz, paths.install, paths.helper, paths.viewer, paths.rollback, paths.ended_service):
-        if not os.path.lexists(path):
-            found.append(f"{path} is missing: adopt the host again")
-            continue
-        while len(path) > max(1, len(paths.root)):
-            found += _weak(path)
-            path = os.path.dirname(path)
+    paths = Paths(install.root)
+    found = missing(paths) + _sudoers_problems(paths)
+    found += trusted.judged([*_own(paths), *_kept(paths)], install.root)
+    if not install.root:
+        found += trusted.judged([*tools.run_as_root(install), *(trusted.loaded() if loaded is None else loaded)])
     return sorted(set(found))
+
+
+def _own(paths: Paths) -> tuple[str, ...]:
+    return (paths.pyz, paths.install, paths.helper, paths.viewer, paths.rollback, paths.ended_service)
 
 
 def _kept(paths: Paths) -> list[str]:
@@ -193,7 +205,7 @@ def _sudoers_problems(paths: Paths) -> list[str]:
     """What the sudoers file allows beyond the helpers, and who could change it."""
     if not os.path.lexists(paths.sudoers):
         return []
-    found = _weak(paths.sudoers)
+    found = trusted.judged([paths.sudoers], paths.root)
     helpers = "|".join(map(re.escape, (paths.helper, paths.viewer)))
     # A number behind the sign is a user, and `#include` takes in another file.
     comment = re.compile(r"#(?!-?[0-9]|include)")
@@ -230,6 +242,19 @@ def _files(paths: Paths, target: Install, pyz: bytes) -> dict[str, tuple[bytes, 
     }
 
 
+def _drop_ins(host: Host, before: Install) -> dict[str, tuple[bytes, int]]:
+    """The drop-ins that name another interpreter than they did, where nobody has edited them since ``before``."""
+    found = {}
+    for unit in host.adopted_units():
+        paths = host.paths.unit(unit)
+        limit_s = drop_in.stop_timeout_s(store.read_json(paths.site) or {})
+        was, new = (drop_in.render(install, unit, limit_s) for install in (before, host.install))
+        with contextlib.suppress(OSError, ValueError), open(paths.drop_in, encoding="utf-8") as file:
+            if file.read() == was != new:
+                found[paths.drop_in] = (new.encode(), 0o644)
+    return found
+
+
 def _helper(paths: Paths, run: str) -> str:
     """The helper's text: where the programs are gone it says so, as it says everything."""
     gone = {
@@ -241,7 +266,7 @@ def _helper(paths: Paths, run: str) -> str:
     }
     folders = " ".join(map(shlex.quote, (paths.lib, os.path.dirname(paths.lib))))
     return (
-        "#!/bin/sh\n"
+        f"#!/bin/sh\nPATH={trusted.SEARCHED}\nexport PATH\n"
         f"if [ ! -e {shlex.quote(paths.pyz)} ]; then\n"
         f"  rmdir {folders} 2>/dev/null\n"
         f"  echo {shlex.quote(json.dumps(gone))}\n"
@@ -263,17 +288,6 @@ def _decoded(text: str) -> bytes:
     return pyz
 
 
-def _check_python(python: str) -> None:
-    try:
-        done = subprocess.run(
-            [python, "-I", "-c", _PYTHON_CHECK], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        raise RefusalError("unknown", f"{python} cannot be run on this host") from None
-    if done.returncode:
-        raise RefusalError("unknown", f"{python} is older than Python 3.9 or does not work on this host")
-
-
 def make_dirs(path: str) -> None:
     """Makes ``path`` for everybody to enter and nobody else to write, whatever the umask."""
     if os.path.isdir(path):
@@ -282,19 +296,6 @@ def make_dirs(path: str) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(path)
         os.chmod(path, 0o755)
-
-
-def _weak(path: str) -> list[str]:
-    status = os.lstat(path)
-    if stat.S_ISLNK(status.st_mode) and path != "/":
-        target = os.path.realpath(path)
-        return _weak(target) if os.path.exists(target) else [f"{path} points nowhere: adopt the host again"]
-    if status.st_uid not in (0, os.geteuid()):
-        return [f"{path} belongs to user {status.st_uid}, who could change what runs as root"]
-    sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-    if status.st_mode & 0o022 and not sticky:
-        return [f"{path} can be written by others than its owner: chmod go-w {shlex.quote(path)}"]
-    return []
 
 
 def _reload(host: Host) -> None:

@@ -11,12 +11,11 @@ import hashlib
 import os
 import subprocess
 
-from . import clock, store
+from . import clock, store, tools
 from .paths import Install, Paths, UnitPaths
 from .shout import shout
 from .txn_model import LIFTED, TRIAL, Txn
 
-_PLACES = ("/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft")
 _LIMIT_S = 10.0
 _AFTER_S = 120
 """Seconds past a transaction's last deadline that its rollback's stop may take."""
@@ -105,12 +104,12 @@ add element inet {name} ports {{ {port} timeout {seconds}s }}
 
 
 def _nft(install: Install, *arguments: str, given: str = "") -> str:
-    program = next((place for place in _PLACES if os.access(install.root + place, os.X_OK)), None)
+    program = tools.nft(install.root)
     if program is None:
         raise CannotHoldError('this host has no nft: install nftables, or set traffic = "open"')
     try:
         done = subprocess.run(
-            [install.root + program, *arguments],
+            [program, *arguments],
             input=given,
             capture_output=True,
             text=True,

@@ -22,7 +22,7 @@ def drain_requests(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     process = host.running(unit)
     argv = process.argv if process else ()
     try:
-        hooked = drain.run_hook(f"{paths.root}/etc/ddtune/{unit}/drain", unit, max(1.0, fields["drain_s"]))
+        hooked = drain.run_hook(paths, max(1.0, fields["drain_s"]))
         api = Api(txn.api_port, read_key(txn.api_key_file, argv))
         admin = Api(txn.api_port, read_admin_key(txn.api_key_file, argv))
     except (drain.HookError, ApiError) as error:

@@ -43,7 +43,7 @@ def hello(host: Host, _unit: None, _fields: Mapping[str, Any]) -> Answer:
             "systemd_run": host.install.systemd_run,
             "journalctl": host.install.journalctl,
         },
-        "problems": programs.problems(host.paths) if installed else [],
+        "problems": programs.problems(host.install) if installed else [],
         "units": host.adopted_units(),
     }
 

@@ -94,13 +94,15 @@ async def adopt(
             await _check(conn, config, unit, may)
         installed = await ensure_installed(conn, config, may, renew=upgrade)
     if upgrade:
-        return Adoption(unit, None, None, {}, "", installed=installed, already=unit in adopted)
+        return Adoption(
+            unit, None, None, {}, "", installed=installed.done, warnings=installed.notes, already=unit in adopted
+        )
     async with HostLink(config, unit) as link:
         if unit in adopted:
-            return await _already(link, installed)
+            return await _already(link, installed.done)
         await link.call("can_adopt", api_port=config.api_port)
         done = await _adopt(link, await asyncio.to_thread(snapshot, config), force=force)
-    return replace(done, installed=installed)
+    return replace(done, installed=installed.done, warnings=(*installed.notes, *done.warnings))
 
 
 async def _check(conn: Connection, config: HostConfig, unit: str, may: privilege.Privilege) -> None:

@@ -63,7 +63,8 @@ def _programs(seen: Seen) -> Iterator[Symptom]:
         yield good("programs", "the same as here")
     hello = seen.privilege.hello if seen.privilege else None
     for text in (hello or {}).get("problems") or ():
-        yield bad("programs", str(text), "others could change what runs as root", f"ddtune adopt {seen.host} --upgrade")
+        mend = f"undo that as root; what ddtune chooses and writes, this renews: ddtune adopt {seen.host} --upgrade"
+        yield bad("programs", str(text), "others could change what runs as root", mend)
 
 
 def _adoption(seen: Seen) -> Symptom:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from typing import Any
 
 from ddtune.config.model import HostConfig
@@ -32,20 +33,32 @@ def install_request(config: HostConfig) -> dict[str, Any]:
     return {"pyz_b64": base64.b64encode(bundle.pyz()).decode(), "install": constants(config)}
 
 
-async def ensure_installed(conn: Connection, config: HostConfig, privilege: Privilege, *, renew: bool = False) -> bool:
-    """Install the programs unless the host has exactly these; says whether it did.
+@dataclass(frozen=True)
+class Installed:
+    """Whether the programs were written, and what is to be said of it."""
+
+    done: bool
+    notes: tuple[str, ...] = ()
+
+
+async def ensure_installed(
+    conn: Connection, config: HostConfig, privilege: Privilege, *, renew: bool = False
+) -> Installed:
+    """Install the programs unless the host has exactly these; with ``renew`` also where something is wrong with them.
 
     A login that may only call the helper goes on with the programs that are there, unless they are to be renewed.
     Raises Refused where the login may not install, and the helper's errors.
     """
-    there = (privilege.hello or {}).get("pyz_sha256")
-    if there == bundle.pyz_sha256():
-        return False
+    hello = privilege.hello or {}
+    there = hello.get("pyz_sha256")
+    same = there == bundle.pyz_sha256()
+    if same and not (renew and privilege.installs and hello.get("problems")):
+        return Installed(False)
     if privilege.installs:
-        await as_root_run(conn, ["install"], install_request(config), python=config.python)
-        return True
+        answer = await as_root_run(conn, ["install"], install_request(config), python=config.python)
+        return Installed(True, tuple(str(answer[name]) for name in ("note",) if answer.get(name)))
     if there is not None and not renew:
-        return False
+        return Installed(False)
     raise Refused("read_only", how_to_install(config.name, privilege, there is not None))
 
 

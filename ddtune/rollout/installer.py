@@ -40,6 +40,8 @@ answer = json.loads(done.stdout)
 if not answer.get("ok"):
     sys.exit("Nothing was installed: " + str(answer.get("message")))
 print("Installed:", *sorted(answer["files"]), sep="\\n  ")
+if answer.get("note"):
+    print("Note:", answer["note"])
 """
 
 

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 VIEWER = f"{HELPER}-ro"
 LIB = "/usr/local/lib/ddtune"
 PYZ = f"{LIB}/1/ddtune-onhost.pyz"
+JSON = "$(/usr/bin/python3 -c 'import json; print(json.__file__)')"
 CHANGES = (
     ("switch", HOST, "b8-nvls", "--yes"),
     ("restart", HOST, "--yes"),
@@ -118,6 +119,13 @@ WEAK = (
     (f"chmod 777 {LIB}", f"chmod 755 {LIB}", f"{LIB} can be written by others"),
     (f"chown ops {LIB}/1", f"chown root {LIB}/1", f"{LIB}/1 belongs to user 1500"),
     (f"chown ops {VIEWER}", f"chown root {VIEWER}", f"{VIEWER} belongs to user 1500"),
+    ("chmod 757 /usr/bin", "chmod 755 /usr/bin", "/usr/bin can be written by others"),
+    (
+        "chown ops /usr/bin/journalctl",
+        "chown root /usr/bin/journalctl",
+        "/usr/bin/journalctl belongs to user 1500, who could change what runs as root",
+    ),
+    (f"chown ops {JSON}", f"chown root {JSON}", "/json/__init__.py belongs to user 1500"),
     ("chmod 777 /var/lib/ddtune", "chmod 755 /var/lib/ddtune", "/var/lib/ddtune can be written by others"),
     (f"echo 'eve ALL=(root) NOPASSWD: {VIEWER}' >>{SUDOERS}", f"sed -i '$d' {SUDOERS}", "allows more than the helper"),
 )
@@ -138,6 +146,38 @@ def test_each_hello_says_what_others_could_change(site: Site) -> None:
         for _, _, says in WEAK:
             assert any(says in problem for problem in problems), (says, problems)
     assert all(_ask(site.guest, program, "hello", None, user)["problems"] == [] for program, user in asked)
+
+
+def test_a_path_that_sudo_hands_on_is_worth_nothing(site: Site) -> None:
+    """Where the programs are gone the helper clears away by ``rmdir``, which must not be eve's."""
+    guest = site.guest
+    guest.put("/etc/sudoers.d/zz-path", "Defaults !secure_path\n", "440")
+    guest.ssh(["mv", PYZ, f"{PYZ}.away"])
+    try:
+        made = "mkdir -p ~/bin && printf '#!/bin/sh\\nid -u >/home/eve/taken\\n' >~/bin/rmdir && chmod 755 ~/bin/rmdir"
+        guest.ssh(["sh", "-c", made], user="eve")
+        asked = f"echo '{{}}' | PATH=/home/eve/bin:$PATH sudo -n {VIEWER}"
+        answer = json.loads(guest.out(["sh", "-c", asked], user="eve"))
+        assert answer["cause"] == "not_adopted"
+        assert guest.ssh(["test", "-e", "/home/eve/taken"], check=False).returncode
+    finally:
+        guest.ssh(["mv", f"{PYZ}.away", PYZ])
+        guest.ssh(["rm", "/etc/sudoers.d/zz-path"])
+
+
+def test_an_interpreter_of_somebody_elses_is_not_taken(site: Site, tmp_path: Path) -> None:
+    """It is configured, and ops owns its folder: the programs go on with one that root alone can change."""
+    guest, asked = site.guest, "/opt/ops/bin/python3"
+    before = guest.out(["cat", f"{LIB}/1/install.json"])
+    guest.ssh(["sh", "-c", "mkdir -p /opt/ops/bin && ln -s /usr/bin/python3 /opt/ops/bin/ && chown ops /opt/ops/bin"])
+    other = Operator(guest, tmp_path / "other", ssh="ops@127.0.0.1", python=asked)
+    script = other.run("adopt", HOST, "--print-installer")
+    assert f"{asked} -I" in script.out, script
+    said = guest.ssh(["sh", "-s"], script.out.encode()).stdout.decode()
+    note = f"ddtune's programs run with /usr/bin/python3 and not with {asked}: /opt/ops/bin belongs to user 1500"
+    assert note in said, said
+    assert guest.out(["cat", f"{LIB}/1/install.json"]) == before
+    guest.ssh(["rm", "-r", "/opt/ops"])
 
 
 @pytest.mark.parametrize(
