@@ -41,7 +41,7 @@ def _stage(paths: UnitPaths, txn: Txn, invocation: str) -> str | None:
             raise releases.ReleaseError(f"{paths.trial} points nowhere")
         release = releases.read(paths, txn.candidate)
         if traffic.held(txn):
-            traffic.put(load_install(), txn)
+            traffic.put(load_install(), txn, os.environ)
         return chooser.stage(paths, invocation, txn.candidate, release, "trial", txn.op)
     except (releases.ReleaseError, traffic.CannotHoldError, store.DiskFull, OSError) as error:
         said = {"at": clock.wall(), "source": "guard", "rank": None, "text": str(error)}

@@ -15,6 +15,7 @@ from tests.e2e.operator import Operator
 from tests.faults.site import LIMITS, Site, adopt
 
 HOST_IP, OPERATOR_IP = "10.77.0.1", "10.77.0.2"
+HOST_IP6, OPERATOR_IP6 = "fd77::1", "fd77::2"
 CLONE_NEWNET = 0x40000000
 
 
@@ -25,8 +26,12 @@ class Network:
         self._keepers = [_keeper(), _keeper()]
         self.host, self.operator = (keeper.pid for keeper in self._keepers)
         self._run(self.host, "ip", "link", "add", "far", "type", "veth", "peer", "near", "netns", str(self.operator))
-        for pid, name, address in ((self.host, "far", HOST_IP), (self.operator, "near", OPERATOR_IP)):
-            self._run(pid, "ip", "address", "add", f"{address}/24", "dev", name)
+        for pid, name, four, six in (
+            (self.host, "far", HOST_IP, HOST_IP6),
+            (self.operator, "near", OPERATOR_IP, OPERATOR_IP6),
+        ):
+            self._run(pid, "ip", "address", "add", f"{four}/24", "dev", name)
+            self._run(pid, "ip", "-6", "address", "add", f"{six}/64", "dev", name, "nodad")
             for one in ("lo", name):
                 self._run(pid, "ip", "link", "set", one, "up")
 

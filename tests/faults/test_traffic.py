@@ -23,7 +23,7 @@ from ddtune.onhost.paths import Install
 from tests.e2e.guest import free_port, wait_until
 from tests.e2e.onhost import RUN
 from tests.e2e.operator import HOST
-from tests.faults.network import HOST_IP, Network, far_site, within
+from tests.faults.network import HOST_IP, HOST_IP6, Network, far_site, within
 from tests.faults.site import STABLE, UNIT, Site, kill, reached
 
 pytestmark = [
@@ -33,12 +33,18 @@ pytestmark = [
 TABLE = traffic.table(UNIT)
 
 
+ADDRESSES = (HOST_IP, HOST_IP6, f"::ffff:{HOST_IP}")
+# What binds a socket for several workers takes both families by one.
+BOTH_FAMILIES = ["--host", "::", "--tokenizer-worker-num", "2"]
+
+
 class User:
     """Connects from the far end every few milliseconds, until closed; each try's moment and whether it was answered."""
 
-    def __init__(self, network: Network, port: int) -> None:
+    def __init__(self, network: Network, address: str, port: int) -> None:
+        self.address = address
         self.tries: list[tuple[float, bool]] = []
-        self._address = (HOST_IP, port)
+        self._port = port
         self._pid = network.operator
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -49,18 +55,14 @@ class User:
             while not self._over.is_set():
                 began = time.clock_gettime(time.CLOCK_BOOTTIME)
                 self.tries.append((began, self._answered()))
-                self._over.wait(0.01)
+                self._over.wait(0.03)
 
     def _answered(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(self._address, 1) as one:
+        with contextlib.suppress(OSError), socket.create_connection((self.address, self._port), 1) as one:
             one.settimeout(2)
             one.sendall(b"GET /ready HTTP/1.1\r\nHost: far\r\nConnection: close\r\n\r\n")
             return one.recv(64).startswith(b"HTTP/1.1 200")
         return False
-
-    def answered(self, start: float, end: float) -> list[bool]:
-        """The tries between two moments of CLOCK_BOOTTIME."""
-        return [good for at, good in self.tries if start < at < end]
 
     def reaches(self) -> bool:
         """Whether a try from now on was answered."""
@@ -73,15 +75,34 @@ class User:
         self._thread.join()
 
 
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Network, User]]:
-    folder = tmp_path_factory.mktemp("far")
-    with far_site(folder, fields={"traffic": "held"}, flags=["--host", "0.0.0.0"]) as (site, network):
-        user = User(network, site.guest.api_port)
-        try:
-            yield site, network, user
-        finally:
+class Users:
+    """One for each way to the host: IPv4, IPv6, and IPv4 out of a socket of IPv6's."""
+
+    def __init__(self, network: Network, port: int) -> None:
+        self.all = [User(network, address, port) for address in ADDRESSES]
+
+    def answered(self, start: float, end: float) -> list[bool]:
+        """The tries of all of them between two moments of CLOCK_BOOTTIME."""
+        return [good for user in self.all for at, good in user.tries if start < at < end]
+
+    def served(self) -> list[str]:
+        """The addresses at which one is answered now."""
+        return [user.address for user in self.all if user.reaches()]
+
+    def close(self) -> None:
+        for user in self.all:
             user.close()
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Network, Users]]:
+    folder = tmp_path_factory.mktemp("far")
+    with far_site(folder, fields={"traffic": "held"}, flags=BOTH_FAMILIES) as (site, network):
+        users = Users(network, site.guest.api_port)
+        try:
+            yield site, network, users
+        finally:
+            users.close()
 
 
 def _table(network: Network) -> bool:
@@ -95,16 +116,16 @@ def _call_and_die(site: Site, op: str) -> None:
         site.host.call("stop", op=op)
 
 
-def _open(site: Site, network: Network, user: User) -> None:
+def _open(site: Site, network: Network, user: Users) -> None:
     """Nothing is held, and users are served by stable."""
     wait_until("nothing is held", lambda: not _table(network), 15)
     assert not site.guest.file(f"{RUN}/held.json").exists()
-    wait_until("users are served", user.reaches, 30)
+    wait_until("users are served", lambda: user.served() == list(ADDRESSES), 30)
 
 
-def test_no_user_reaches_the_trial_before_its_quick_gate(far: tuple[Site, Network, User]) -> None:
+def test_no_user_reaches_the_trial_before_its_quick_gate(far: tuple[Site, Network, Users]) -> None:
     site, network, user = far
-    assert user.reaches()
+    assert user.served() == list(ADDRESSES)
     plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json").json
     assert plan["traffic"] == "held"
     assert not any(finding["blocks"] for finding in plan["findings"])
@@ -125,8 +146,43 @@ def test_no_user_reaches_the_trial_before_its_quick_gate(far: tuple[Site, Networ
     _open(site, network, user)
 
 
+def test_no_other_door_and_no_address_of_its_own_leads_to_a_held_trial(far: tuple[Site, Network, Users]) -> None:
+    """An engine that listens on IPv4 alone, and on a second port: gRPC's, for which a plain server stands in."""
+    site, network, user = far
+    door, port = free_port(), site.guest.api_port
+    with within(network.host):
+        server = subprocess.Popen(
+            [sys.executable, "-m", http.server.__name__, str(door), "--bind", "::"],
+            cwd=site.guest.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    try:
+        wait_until("the door is open", lambda: _connects(network.operator, HOST_IP6, door), 15)
+        candidate = site.candidate(7, "--host", "0.0.0.0", "--grpc-port", str(door))
+        op = site.host.trial(candidate, traffic="held")
+        site.host.wait_ready(op)
+        outside = {(address, at) for address in ADDRESSES for at in (port, door)}
+        assert {one for one in outside if _connects(network.operator, *one)} == set()
+        assert user.served() == []
+        # What users' proxy on this host may ask is held as well, loopback is not.
+        own = {(address, at) for address in (HOST_IP, HOST_IP6) for at in (port, door)}
+        assert {one for one in own if _connects(network.host, *one)} == set()
+        inside = {("127.0.0.1", port), ("127.0.0.1", door), ("::1", door)}
+        assert {one for one in inside if _connects(network.host, *one)} == inside
+        site.host.ok("lift", op=op)
+        assert user.served() == [HOST_IP, f"::ffff:{HOST_IP}"]
+        assert all(_connects(network.operator, address, door) for address in ADDRESSES)
+        site.host.ok("abort", op=op)
+        site.back(op, "aborted")
+    finally:
+        server.kill()
+        server.wait()
+    _open(site, network, user)
+
+
 @pytest.mark.slow
-def test_a_bad_trial_answers_no_user(far: tuple[Site, Network, User]) -> None:
+def test_a_bad_trial_answers_no_user(far: tuple[Site, Network, Users]) -> None:
     site, network, user = far
     code, answer = site.switch("t3", "--force")
     assert (code, answer["outcome"]) == (3, "rolled_back"), answer
@@ -138,7 +194,7 @@ def test_a_bad_trial_answers_no_user(far: tuple[Site, Network, User]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dies", ["controller", "guard", "both", "helper"])
-def test_whoever_dies_users_come_back(far: tuple[Site, Network, User], dies: str) -> None:
+def test_whoever_dies_users_come_back(far: tuple[Site, Network, Users], dies: str) -> None:
     site, network, user = far
     op = site.host.arm(site.candidate(7), traffic="held", lease_s=4)
     site.host.ok("swap", op=op)
@@ -154,7 +210,7 @@ def test_whoever_dies_users_come_back(far: tuple[Site, Network, User], dies: str
         site.host.ok("stop", op=op)
         site.host.ok("start", op=op)
         site.host.wait_ready(op)
-        assert not user.reaches()
+        assert user.served() == []
     if dies in ("guard", "both"):
         site.guest.ssh(["systemctl", "kill", "-s", "KILL", guard])
         wait_until("the guard is back", lambda: site.guest.show("MainPID", guard) != "0", 10)
@@ -166,7 +222,7 @@ def test_whoever_dies_users_come_back(far: tuple[Site, Network, User], dies: str
 
 
 @pytest.mark.slow
-def test_a_killed_controller_in_the_gate(far: tuple[Site, Network, User]) -> None:
+def test_a_killed_controller_in_the_gate(far: tuple[Site, Network, Users]) -> None:
     site, network, user = far
     process = site.start_switch("t7", "--force")
     op = site.until(process, "the gate", reached("TRIAL", ready=True))["op"]
@@ -175,7 +231,7 @@ def test_a_killed_controller_in_the_gate(far: tuple[Site, Network, User]) -> Non
     _open(site, network, user)
 
 
-def test_a_host_without_nftables_refuses_and_says_so(far: tuple[Site, Network, User]) -> None:
+def test_a_host_without_nftables_refuses_and_says_so(far: tuple[Site, Network, Users]) -> None:
     site, network, user = far
     site.guest.ssh(["mv", "/usr/sbin/nft", "/usr/sbin/nft.away"])
     try:
@@ -193,14 +249,14 @@ def test_a_host_without_nftables_refuses_and_says_so(far: tuple[Site, Network, U
 
 
 @pytest.mark.slow
-def test_a_flushed_ruleset_is_put_back_and_a_power_cut_lifts(far: tuple[Site, Network, User]) -> None:
+def test_a_flushed_ruleset_is_put_back_and_a_power_cut_lifts(far: tuple[Site, Network, Users]) -> None:
     site, network, user = far
     op = site.host.trial(site.candidate(7), traffic="held")
     site.host.wait_ready(op)
     with within(network.host):
         subprocess.run(["nft", "flush", "ruleset"], check=True)
     wait_until("it is held again", lambda: _table(network), 10)
-    assert not user.reaches()
+    assert user.served() == []
     with within(network.host):
         site.guest.power_cut()
         # The guest has no kernel of its own, whose rules a power cut would take along.
@@ -230,7 +286,7 @@ def test_with_every_program_dead_the_kernel_lifts(tmp_path: Path) -> None:
                 assert _connects(network.operator, HOST_IP, port)
                 traffic.check(install, UNIT, port)
                 assert _connects(network.operator, HOST_IP, port)
-                traffic._nft(install, "-f", "-", given=traffic._rules(UNIT, port, 2))
+                traffic._nft(install, "-f", "-", given=traffic._rules(UNIT, [port], 2))
                 assert not _connects(network.operator, HOST_IP, port)
                 assert _connects(network.host, "127.0.0.1", port)
                 wait_until("its time is over", lambda: _connects(network.operator, HOST_IP, port), 10)

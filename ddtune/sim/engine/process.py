@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     # The event loop costs more to import than all of the above, and --help needs none.
     import asyncio
+    import socket
 
     from ddtune.sim.engine.api import Api
     from ddtune.sim.engine.engine import Engine
@@ -42,8 +43,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         async def serve() -> None:
             loop = asyncio.get_running_loop()
-            where = (str(started.args["host"]), int(started.args["port"]))
-            servers.append(await loop.create_server(lambda: Connection(api.handle), *where))
+            host, port = str(started.args["host"]), int(started.args["port"])
+            if ":" in host and started.args["tokenizer_worker_num"] > 1:
+                # Of several workers uvicorn binds the socket itself, and then it takes IPv4 as well.
+                taken = socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
+                servers.append(await loop.create_server(lambda: Connection(api.handle), sock=taken))
+            else:
+                servers.append(await loop.create_server(lambda: Connection(api.handle), host, port))
 
         await Lifecycle(engine, serve).run()
 

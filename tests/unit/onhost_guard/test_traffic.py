@@ -71,7 +71,7 @@ def test_whoever_starts_the_trial_it_is_held_first(bench: Bench, nft: Nft) -> No
     assert nft.holds
     rules = (nft.folder / "table").read_text()
     assert "30000 timeout" in rules
-    assert 'iifname != "lo" tcp dport @ports reject with tcp reset' in rules
+    assert "tcp dport @ports reject with tcp reset" in rules
     traffic.match(bench.install, txn)
     assert nft.holds
 
@@ -201,3 +201,33 @@ def test_why_a_host_cannot_hold(bench: Bench, tmp_path: Path) -> None:
     nft.break_()
     with pytest.raises(traffic.CannotHoldError, match="Operation not supported"):
         traffic.check(bench.install, UNIT, 30000)
+
+
+@pytest.mark.parametrize(
+    ("argv", "env", "found"),
+    [
+        (["--port", "30000"], {}, []),
+        (["--grpc-port", "40000"], {}, [40000]),
+        (["--grpc-port=40000"], {"SGLANG_GRPC_PORT": "50051"}, [40000, 50051]),
+        (["--disaggregation-bootstrap-port", "8998"], {}, [8998]),
+        (["--grpc-po", "40000"], {}, [40000]),
+        (["--smg-grpc-mode"], {}, [30001, 40000]),
+        (["--smg-grpc-mode", "--smg-http-sidecar-port", "9100"], {}, [9100, 30001, 40000]),
+        (["--grpc-port", "x", "--grpc-port"], {"SGLANG_GRPC_PORT": "99999"}, []),
+        (["--nccl-port", "29500", "--grpc-port", "0"], {}, []),
+    ],
+)  # fmt: skip
+def test_every_door_of_an_engine_is_known(argv: list[str], env: dict[str, str], found: list[int]) -> None:
+    assert traffic.doors(30000, argv, env) == found
+
+
+def test_what_is_held_once_stays_held(bench: Bench, nft: Nft, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guard that puts the rules back does not know the unit's environment, in which the launcher saw a port."""
+    monkeypatch.setenv("SGLANG_GRPC_PORT", "50051")
+    txn = _trial(bench)
+    assert "30000 timeout" in (nft.folder / "table").read_text()
+    assert ", 50051 timeout" in (nft.folder / "table").read_text()
+    monkeypatch.delenv("SGLANG_GRPC_PORT")
+    nft.flush()
+    traffic.match(bench.install, txn)
+    assert ", 50051 timeout" in (nft.folder / "table").read_text()
