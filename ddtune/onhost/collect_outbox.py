@@ -38,12 +38,16 @@ def _finite(value: Any) -> Any:
 
 class Outbox:
     """Lines by kind. Of readings the newest few are kept and the oldest dropped; log lines go in bunches, and a
-    ``gap`` line stands where some were dropped. Safe to fill from any thread; ``wake`` is called after each filling.
+    ``gap`` line stands where some were dropped. Safe to fill from any thread; ``wake`` is called after each filling,
+    and ``hidden`` takes out of a log line what must not leave the host.
     """
 
-    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, wake: Callable[[], None] = lambda: None, hidden: Callable[[str], str] = lambda text: text
+    ) -> None:
         self._lock = threading.Lock()
         self._wake = wake
+        self._hidden = hidden
         self._events: deque[bytes] = deque(maxlen=64)
         self._readings: OrderedDict[str, deque[bytes]] = OrderedDict()
         self._logs: dict[str, _Log] = {}
@@ -61,6 +65,7 @@ class Outbox:
         self._wake()
 
     def log(self, source: str, entry: Entry) -> None:
+        entry = {**entry, "text": self._hidden(entry["text"])}
         with self._lock:
             self._logs.setdefault(source, _Log()).add(entry)
         self._wake()

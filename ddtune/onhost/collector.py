@@ -23,6 +23,7 @@ from .collect_config import Config, parse
 from .collect_ddtune import Ddtune
 from .collect_gpu import Gpus
 from .collect_journal import JSON, Follower
+from .collect_keys import Keys
 from .collect_outbox import LOG_BYTES_SENT, Outbox, Packer
 from .collect_unit import Unit, find_units
 from .collect_xid import XidEvents
@@ -70,7 +71,8 @@ class Collector:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._outbox = Outbox(self._wake)
+        self._keys = Keys(config.api_key_file)
+        self._outbox = Outbox(self._wake, self._keys.hidden)
         self._stopping = threading.Event()
         self._systemctl = Systemctl(config.install)
         self._poll = select.poll()
@@ -133,6 +135,7 @@ class Collector:
     def _start_samplers(self, name: str) -> None:
         config = self._config
         unit = Unit(self._systemctl, config.paths, name)
+        self._keys.argv = lambda: unit.argv
         key = Key(config.api_key_file, lambda: unit.argv, self._note)
         unit.line()
         # The engine's own word for its port; the operator's, where its command line has none.

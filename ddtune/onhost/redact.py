@@ -8,6 +8,8 @@ from functools import partial
 
 PLACEHOLDER = "@API_KEY@"
 HIDDEN = "@HIDDEN@"
+SHORTEST = 6
+"""Characters of a key that can be looked for by its value: a shorter one would be found in ordinary words."""
 
 # The engine's parser takes an unambiguous beginning of a flag for the flag.
 _FLAGS = frozenset(

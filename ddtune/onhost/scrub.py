@@ -9,10 +9,7 @@ from typing import Any, Optional
 from . import pins, store
 from .api import ApiError, read_key
 from .paths import UnitPaths
-from .redact import HIDDEN, is_secret, key_values, redact_text, without_words
-
-SHORTEST = 6
-"""Characters of a key that can be looked for by its value: a shorter one would be found in ordinary words."""
+from .redact import HIDDEN, SHORTEST, is_secret, key_values, redact_text, without_words
 
 _REQUEST = re.compile(
     r"(GenerateReqInput\(|(?:Receive|Finish): obj=|(?:Chat)?CompletionRequest\("

@@ -1,115 +1,243 @@
-"""Watching writes nothing on the host: every system call of every program that it runs there, by strace."""
+"""Looking writes nothing on the host: every system call of every program that it runs there, by strace."""
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+import click
 import pytest
 
+from ddtune.cli.commands import COMMANDS
+from ddtune.cli.group import ddtune
 from tests.e2e.guest import wait_until
-from tests.e2e.operator import HOST
+from tests.e2e.onhost import RUN, STATE, OnHost
+from tests.e2e.operator import HOST, Operator, ended
 from tests.e2e.service import Service, adopted
+from tests.e2e.tmux import of, terminal
+from tests.e2e.trace import FOLDER, SSHD, Seen, attributed, traced, write_of
 
 pytestmark = [
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed (tests/setup/packages)"),
 ]
-CALLS = (
-    "open,openat,openat2,creat,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,mknod,mknodat,symlink,"
-    "symlinkat,link,linkat,truncate,ftruncate,chmod,fchmod,fchmodat,chown,fchown,lchown,fchownat,utime,utimes,utimensat,"
-    "futimesat,setxattr,lsetxattr,fsetxattr,removexattr,mount,umount2"
-)
-# Only what ddtune runs is traced; a test's own looks are not.
-TRACED = f"""#!/bin/sh
-case "$SSH_ORIGINAL_COMMAND" in
-*zlib.decompress* | *ddtune-host* | *sudo* | python3* | */python3*)
-  exec strace -f -qq -o "/run/trace/$$" -e trace={CALLS} sh -c "$SSH_ORIGINAL_COMMAND" ;;
-esac
-exec sh -c "$SSH_ORIGINAL_COMMAND"
-"""
-WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
-CALL = re.compile(r"^\d+ +(\w+)\((.*)\) += +(-?\d+|\?)")
-NOWHERE = ("/dev/null", "/dev/tty", "/dev/nvidia")
+OP = "<op>"
+# Every command of ddtune's stands in one of these. Some can do both.
+LOOKS: Mapping[str, tuple[str, ...]] = {
+    "status": ("status", HOST),
+    "doctor": ("doctor", HOST),
+    "history": ("history", HOST),
+    "evidence": ("evidence", HOST, OP, "--out", "found.tar.gz"),
+    "hosts": ("hosts",),
+    "hosts test": ("hosts", "test", HOST),
+    "profiles list": ("profiles", "list", "--host", HOST),
+    "profiles show": ("profiles", "show", "b8", "--host", HOST),
+    "profiles diff": ("profiles", "diff", "b8", "b16", "--host", HOST),
+    "profiles check": ("profiles", "check", "b8", "--host", HOST),
+    "switch": ("switch", HOST, "b8", "--dry-run"),
+    "connect": ("connect", HOST),
+    "record": ("record", HOST, "seen.gz", "--for", "4"),
+    "watch": ("watch", HOST, "--every", "2"),
+}
+CHANGES: Mapping[str, tuple[str, ...]] = {
+    "adopt": ("adopt", HOST),
+    "unadopt": ("unadopt", HOST),
+    "switch": ("switch", HOST, "b16", "--yes"),
+    "restart": ("restart", HOST, "--yes"),
+    "rollback": ("rollback", HOST, "--yes"),
+    "abort": ("abort", HOST),
+    "gate": ("gate", HOST, "--quick"),
+    "canary": ("canary", HOST),
+    "golden": ("golden", HOST),
+}
+# What PAM runs at a login to write the message of the day.
+LOGIN_SCRIPTS = ("sh", "run-parts", "uname", "env", "dash")
+# They reach no host but their own.
+LOCAL = ("demo", "replay", "hosts edit")
+# A watch says on the host that it lives, so that its silence can be told; this alone, and the lock for it.
+SIGN_OF_LIFE = (f"{STATE}/watch.json", f"{RUN}/lock")
 
 
-def writes(trace: str) -> list[str]:
-    """The calls in a trace that change something and succeeded."""
-    found = []
-    for line in trace.splitlines():
-        match = CALL.match(line.replace("<unfinished ...>", ") = ?"))
-        if match is None or match[3].startswith("-"):
-            continue
-        opens = match[1] in ("open", "openat", "openat2", "creat")
-        path = re.search(r'"([^"]*)"', match[2])
-        if opens and (not WRITES.search(match[2]) or (path is not None and path[1].startswith(NOWHERE))):
-            continue
-        found.append(line)
+def _commands() -> set[str]:
+    found = set()
+    context = click.Context(ddtune)
+    for name in COMMANDS:
+        command = ddtune.get_command(context, name)
+        found |= {f"{name} {sub}" for sub in command.commands} if isinstance(command, click.Group) else {name}
+        if isinstance(command, click.Group) and command.invoke_without_command:
+            found.add(name)
     return found
 
 
+def test_every_command_is_looked_at() -> None:
+    assert {*LOOKS, *CHANGES, *LOCAL} == _commands()
+
+
+@dataclass(frozen=True)
+class Host:
+    """An adopted service, one of its operations, and those who come to it: root, root who may only look, and eve."""
+
+    service: Service
+    op: str
+    root: Operator
+    unwilling: Operator
+    eve: Operator
+
+
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service on whose host every program of ddtune is traced."""
-    with adopted(tmp_path_factory.mktemp("traced")) as service:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    folder = tmp_path_factory.mktemp("traced")
+    with adopted(folder) as service:
         guest = service.guest
-        guest.put("/usr/local/bin/traced", TRACED, "755")
-        force = 'echo "ForceCommand /usr/local/bin/traced" >>/etc/ssh/sshd_config && systemctl reload ssh'
-        guest.ssh(["sh", "-c", force])
-        # The daemon begins anew, its port is closed meanwhile, and only the next one forces a command.
-        forced = ["sh", "-c", 'echo "$SSH_ORIGINAL_COMMAND"']
-        wait_until("a login is traced", lambda: guest.ssh(forced, check=False).stdout.strip())
-        yield service
+        guest.ssh(["useradd", "--create-home", "eve"])
+        guest.ssh(["sh", "-c", "cp -r /home/ops/.ssh /home/eve/ && chown -R eve: /home/eve/.ssh"])
+        guest.ssh(["usermod", "-aG", "systemd-journal", "eve"])
+        ops = Operator(guest, folder / "ops", ssh="ops@127.0.0.1")
+        script = ops.run("adopt", HOST, "--print-installer", "--viewer", "eve")
+        assert script.code == 0, script
+        guest.ssh(["sh", "-s"], script.out.encode())
+        onhost = OnHost(guest)
+        op = onhost.arm(onhost.put(7))
+        onhost.ok("abort", op=op)
+        onhost.wait_settled(op)
+        yield Host(
+            service,
+            op,
+            service.operator,
+            Operator(guest, folder / "unwilling", write=False),
+            Operator(guest, folder / "eve", ssh="eve@127.0.0.1"),
+        )
 
 
-@pytest.fixture
-def traced(everything: Service) -> Service:
-    """The same with no trace of an earlier test."""
-    everything.guest.ssh(["sh", "-c", "rm -rf /run/trace && mkdir /run/trace"])
-    return everything
+def _run(host: Host, operator: Operator, words: tuple[str, ...]) -> int:
+    """Runs one command as a user would, to its end; its exit code."""
+    asked = [host.op if word == OP else word for word in words]
+    if asked[0] == "connect":
+        return _connect(operator, asked)
+    if asked[0] == "watch":
+        return _watch(host, operator, asked)
+    for name in ("seen.gz", "found.tar.gz"):
+        (operator.folder / name).unlink(missing_ok=True)
+    answer = operator.run(*asked, "--json", timeout=150)
+    assert "Traceback" not in answer.err, answer
+    return answer.code
 
 
-def _traces(service: Service) -> dict[str, str]:
-    folder = service.guest.file("/run/trace")
-    return {path.name: path.read_text(errors="replace") for path in Path(folder).iterdir()}
+def _connect(operator: Operator, words: list[str]) -> int:
+    with terminal(operator.folder / "tmux", of(operator, *words)) as tmux:
+        tmux.until("SERVING", 60)
+        tmux.press("P")
+        tmux.until("read at", 60)
+        tmux.press("q", "H")
+        tmux.until("aborted", 30)
+        tmux.press("q", "q")
+        return int(tmux.until("ended ", 30).split("ended ")[1].split()[0])
 
 
-def test_watching_and_planning_write_nothing(traced: Service) -> None:
-    operator = traced.operator
-    for command in (
-        ("status", HOST),
-        ("doctor", HOST),
-        ("history", HOST),
-        ("hosts", "test", HOST),
-        ("profiles", "list", "--host", HOST),
-        ("switch", HOST, "b8", "--dry-run"),
-    ):
-        answer = operator.run(*command, "--json", timeout=120)
-        assert answer.code in (0, 7, 9), answer
-    found = _traces(traced)
-    assert len(found) >= 6
-    assert any("ddtune" in text for text in found.values()), "the programs were traced"
-    assert sum(text.count("open") for text in found.values()) > 500
-    assert [line for text in found.values() for line in writes(text)] == []
+def _watch(host: Host, operator: Operator, words: list[str]) -> int:
+    before = _programs_run(host)
+    process = operator.start(*words, "--json")
+    wait_until("it has asked the host", lambda: _programs_run(host) >= before + 4 or process.poll() is not None, 90)
+    process.send_signal(signal.SIGTERM)
+    return ended(process, 90).code
 
 
-def test_a_write_is_found(traced: Service) -> None:
-    """The same look at a command that does write sees it."""
-    answer = traced.operator.run("gate", HOST, "--quick", "--json", timeout=120)
-    assert answer.code in (0, 9, 10), answer
-    assert any("history.jsonl" in line for text in _traces(traced).values() for line in writes(text))
+def _programs_run(host: Host) -> int:
+    """How many of ddtune's installed programs were started since the trace began."""
+    texts = (path.read_text(errors="replace") for path in host.service.guest.file(FOLDER).iterdir())
+    return sum(text.count("/ddtune-onhost.pyz") for text in texts)
+
+
+def _all(host: Host, operator: Operator, commands: Mapping[str, tuple[str, ...]]) -> tuple[Seen, dict[str, int]]:
+    with traced(host.service.guest) as trace:
+        codes = {name: _run(host, operator, words) for name, words in commands.items()}
+    seen = trace.seen
+    # That it looked at anything: shells, interpreters, what they asked.
+    assert seen.programs["python3"] >= len(commands) - 2, seen.programs
+    assert seen.programs["journalctl"]
+    assert seen.programs["systemctl"]
+    assert seen.calls > 5000
+    return seen, codes
+
+
+def test_looking_writes_nothing(host: Host) -> None:
+    looks = {name: words for name, words in LOOKS.items() if name != "watch"}
+    seen, codes = _all(host, host.root, looks)
+    assert seen.writes == ()
+    assert {name: code for name, code in codes.items() if code and (name, code) != ("doctor", 9)} == {}
+
+
+def test_a_watch_writes_its_sign_of_life_alone(host: Host) -> None:
+    seen, codes = _all(host, host.root, {"watch": LOOKS["watch"]})
+    assert codes == {"watch": 0}
+    assert f"{STATE}/watch.json" in seen.paths()
+    assert [path for path in seen.paths() if not path.startswith(SIGN_OF_LIFE)] == []
+
+
+def test_a_read_only_host_is_written_to_by_no_command(host: Host) -> None:
+    seen, codes = _all(host, host.unwilling, {**LOOKS, **CHANGES})
+    assert seen.writes == ()
+    assert codes["switch"] == codes["restart"] == codes["unadopt"] == 7, codes
+
+
+def test_a_viewer_writes_nothing_by_any_command(host: Host) -> None:
+    """Another login, whose helper runs as root through sudo: what sudo writes for itself is told from it."""
+    seen, codes = _all(host, host.eve, {**LOOKS, **CHANGES})
+    assert seen.programs["sudo"] > 5
+    assert seen.programs["ddtune-host-ro"] > 5
+    assert "ddtune-host" not in seen.programs
+    assert seen.writes == ()
+    assert {program for program, _, _ in seen.others} <= {*SSHD, "sudo", *LOGIN_SCRIPTS}
+    assert codes["switch"] == codes["restart"] == codes["gate"] == codes["unadopt"] == 7, codes
+
+
+def test_a_write_is_found(host: Host) -> None:
+    """The same look at a command that does write sees it, under sudo as well."""
+    with traced(host.service.guest) as trace:
+        assert host.root.run("gate", HOST, "--quick", "--json", timeout=120).code in (0, 9, 10)
+        words = ["sudo", "-n", "/usr/local/libexec/ddtune-host-ro"]
+        leak = f"touch /run/by-eve; echo x >/tmp/by-eve; {' '.join(words)} </dev/null"
+        host.service.guest.ssh(["sh", "-c", leak], user="eve", check=False)
+    assert any(path.endswith("history.jsonl") for path in trace.seen.paths())
+    assert "/tmp/by-eve" in trace.seen.paths()
+    assert "/run/by-eve" not in trace.seen.paths(), "she may not, so that nothing was written"
 
 
 def test_what_counts_as_a_write() -> None:
-    trace = """\
-11 openat(AT_FDCWD, "/etc/passwd", O_RDONLY|O_CLOEXEC) = 3
-11 openat(AT_FDCWD, "/dev/null", O_RDWR) = 3
-11 openat(AT_FDCWD, "/x", O_WRONLY|O_CREAT, 0600) = -1 EACCES (Permission denied)
-11 openat(AT_FDCWD, "/var/lib/x", O_WRONLY|O_CREAT, 0600) = 4
-11 rename("/a", "/b") = 0
-11 unlink("/a") = -1 ENOENT (No such file or directory)
-11 mkdir("/c", 0755 <unfinished ...>
+    lines = """\
+openat(AT_FDCWD</>, "/etc/passwd", O_RDONLY|O_CLOEXEC) = 3</etc/passwd>
+openat(AT_FDCWD</>, "/dev/null", O_RDWR) = 3</dev/null>
+openat(AT_FDCWD</>, "/x", O_WRONLY|O_CREAT, 0600) = -1 EACCES (Permission denied)
+openat(AT_FDCWD</>, "/var/lib/x", O_WRONLY|O_CREAT, 0600) = 4</var/lib/x>
+rename("/a", "/b") = 0
+unlink("/a") = -1 ENOENT (No such file or directory)
+fchmod(4</var/lib/y>, 0644) = 0
+mkdir("/c", 0755 <unfinished ...>
+execve("/bin/sh", ["sh"], 0x0) = 0
 """
-    assert [line.split("(")[0] for line in writes(trace)] == ["11 openat", "11 rename", "11 mkdir"]
+    found = [write_of(line) for line in lines.splitlines()]
+    assert [one[0] for one in found if one] == ["/var/lib/x", "/a", "/var/lib/y", "/c"]
+
+
+def test_whose_a_write_is() -> None:
+    """What sudo writes for itself is sudo's, what its child writes is not, and neither is anything else of its own."""
+    own = 'openat(AT_FDCWD</>, "/run/sudo/ts/eve", O_RDWR|O_CREAT, 0600) = 3\n'
+    seen = attributed(
+        {
+            10: "clone(child_stack=NULL, flags=SIGCHLD) = 11\n",
+            11: 'execve("/usr/bin/sudo", ["sudo"], 0x0) = 0\n' + own + "clone3({flags=0}, 88) = 12\n"
+            'openat(AT_FDCWD</>, "/etc/x", O_RDWR|O_CREAT, 0600) = 3\n',
+            12: own.replace("eve", "ann") + 'execve("/usr/bin/python3", ["python3"], 0x0) = 0\n' + own,
+        }
+    )
+    assert [(program, path) for program, path, _ in seen.others] == [
+        ("sudo", "/run/sudo/ts/eve"),
+        ("sudo", "/run/sudo/ts/ann"),
+    ]
+    assert [(program, path) for program, path, _ in seen.writes] == [
+        ("sudo", "/etc/x"),
+        ("python3", "/run/sudo/ts/eve"),
+    ]
+    assert seen.programs == {"sudo": 1, "python3": 1}

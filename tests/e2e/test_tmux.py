@@ -15,42 +15,10 @@ import pytest
 
 from ddtune.profiles.store import load_profiles
 from tests.e2e.guest import Guest, wait_until
+from tests.e2e.tmux import Tmux
 
 ROOT = Path(__file__).parent.parent.parent
 DEMO = [sys.executable, "-m", "ddtune.cli.main", "demo"]
-
-
-class Tmux:
-    """A tmux server of its own with one window in which a command runs."""
-
-    def __init__(self, folder: Path, command: list[str], width: int, height: int) -> None:
-        self._socket = folder / "tmux"
-        size = ["-x", str(width), "-y", str(height)]
-        # The window stays when the command has ended, so that what it left behind can be seen.
-        shown = f"{shlex.join(command)}; echo ended $?; stty -a; exec cat"
-        self("-f", "/dev/null", "new-session", "-d", *size, f"TERM=screen-256color {shown}")
-
-    def __call__(self, *words: str) -> str:
-        env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "COLORTERM")}
-        command = ["tmux", "-S", str(self._socket), *words]
-        return subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=30).stdout
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self("send-keys", key)
-
-    def shown(self, *options: str) -> str:
-        return self("capture-pane", "-p", *options)
-
-    def until(self, text: str, limit_s: float = 180) -> str:
-        def seen() -> str:
-            found = self.shown()
-            return found if text in " ".join(found.replace("│", " ").split()) else ""
-
-        try:
-            return wait_until(f"{text!r} is shown", seen, limit_s)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.shown()}") from None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from ddtune.onhost.collect_api import Api, Key
 from ddtune.onhost.collect_config import parse
 from ddtune.onhost.collect_ddtune import Ddtune
 from ddtune.onhost.collect_journal import matters, parse_entry
+from ddtune.onhost.collect_keys import Keys
 from ddtune.onhost.collect_outbox import LOG_BYTES_KEPT, Outbox
 from ddtune.onhost.collect_unit import expected_schedulers, is_engine
 from ddtune.onhost.paths import UnitPaths
@@ -45,6 +46,29 @@ def test_log_lines_that_cannot_be_sent_leave_a_gap_and_bounded_memory() -> None:
     assert entries[-1]["at"] == 999
     assert sum(len(one["text"]) for one in entries) < LOG_BYTES_KEPT
     assert len(rest) > 1
+
+
+def test_no_key_leaves_the_host_in_a_line_of_the_log(tmp_path: Path) -> None:
+    file, argv = tmp_path / "key", ("python3", "-m", "sglang.launch_server", "--admin-api-key", "adm-'planted\\")
+    file.write_text("sk-planted-1\n")
+    keys = Keys(str(file))
+    keys.argv = lambda: argv
+    outbox = Outbox(hidden=keys.hidden)
+    lines = (
+        f"server_args={ {'api_key': 'sk-planted-1', 'admin_api_key': argv[-1]} }",
+        f"--api-key sk-planted-2 --admin-api-key={argv[-1]}",
+        f"the word sk-planted-1 in a sentence, and {json.dumps(argv[-1])}",
+        "Authorization: Bearer sk-planted-3",
+        "Decode batch, #running-req: 3, #token: 900, gen throughput (token/s): 250.00",
+    )
+    for line in lines:
+        outbox.log("unit", {"at": 1.0, "text": line})
+    sent = json.loads(outbox.take() or b"")
+    assert "planted" not in json.dumps(sent)
+    assert sent["entries"][-1]["text"] == lines[-1]
+    # The next start has another one, and lines of the one before are still to come.
+    argv = ("python3", "-m", "sglang.launch_server", "--api-key", "sk-planted-4")
+    assert "planted" not in keys.hidden("sk-planted-4 was adm-'planted\\")
 
 
 def test_what_the_engine_room_reads_is_what_the_collector_sends() -> None:

@@ -29,17 +29,18 @@ def weight_gb(engine: Engine) -> float:
 
 
 def server_info(engine: Engine) -> dict[str, Any]:
-    """``/server_info``: resolved arguments, and the scheduler's state as ``internal_states``."""
+    """``/server_info``: resolved arguments, and the scheduler's state as ``internal_states``.
+
+    Both hold the keys, and so does the launch command: SGLang hides none but a watermark's.
+    """
     engine.look()
     args, times = engine.launch.args, startup.times(engine.launch.axes)
-    hidden = {name: None if args[name] is None else "<redacted>" for name in ("api_key", "admin_api_key")}
-    shown = {**args, **hidden}
     cuda_graph = _GRAPH_ZERO | times.graph_s
     startup_time = {name: s for name, s in times.phases.items() if name != "tokenizer_e2e"} | {"cuda_graph": cuda_graph}
     state: dict[str, Any] = {
         **{
             name: value
-            for name, value in shown.items()
+            for name, value in args.items()
             if name not in ("custom_sigquit_handler", "hicache_object_layout")
         },
         "world_size": engine.launch.axes.tp_size,
@@ -61,7 +62,7 @@ def server_info(engine: Engine) -> dict[str, Any]:
     if engine.launch.axes.algorithm and counted.verify_steps >= 1:
         state["avg_spec_accept_length"] = counted.decode_tokens / counted.verify_steps
     return {
-        **shown,
+        **args,
         "launch_command": engine.launch.command,
         "startup_time": startup_time | {"tokenizer_e2e": times.phases["tokenizer_e2e"]},
         "status": "ready",

@@ -68,7 +68,7 @@ def timetable(launch: Launch) -> Iterator[Step]:
     axes, args = launch.axes, launch.args
     yield Step(0.0, _WARNING, "raw")
     yield from (Step(ARGS_S - 1, note) for note in launch.notes)
-    yield Step(ARGS_S, f"server_args={ {**args, 'api_key': None, 'admin_api_key': None} }")
+    yield Step(ARGS_S, f"server_args={args}")
     yield Step(ARGS_S + 1.5, "Using default HuggingFace chat template with detected content format: string")
     yield Step(SPAWN_S, mark="spawn")
     yield Step(INIT_S, "Init torch distributed begin.", "all")
