@@ -10,7 +10,7 @@ import click
 from ddtune.cli import report
 from ddtune.cli.errors import judged
 from ddtune.cli.hosts import reached
-from ddtune.cli.live import read_if_any
+from ddtune.cli.live import read_gpus
 from ddtune.config.model import HostConfig
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def adopt(
             return
         from ddtune.rollout.adopt import adopt as adopt_host
 
-        done = asyncio.run(adopt_host(config, read_if_any, force=force, upgrade=upgrade))
+        done = asyncio.run(adopt_host(config, read_gpus, force=force, upgrade=upgrade))
         if not as_json:
             _say(done, host, upgrade=upgrade, drill=drill)
         drilled = _drill(config, done, as_json=as_json) if drill == "now" and not upgrade else None

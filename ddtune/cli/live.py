@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ddtune.cli import report
 from ddtune.config.model import HostConfig
 from ddtune.live.snapshot import Snapshot
@@ -22,6 +24,15 @@ def read_once(config: HostConfig, *, as_json: bool) -> Snapshot:
 
 def read_if_any(config: HostConfig) -> Snapshot | None:
     """The same, or what there is of it; None where the host gives nothing."""
+    return _read(config, is_whole)
+
+
+def read_gpus(config: HostConfig) -> Snapshot | None:
+    """What there is once the GPUs have been looked at; None where the host gives nothing."""
+    return _read(config, lambda seen: bool(seen.gpus) or seen.gpu_source == "none")
+
+
+def _read(config: HostConfig, wanted: Callable[[Snapshot], bool]) -> Snapshot | None:
     from ddtune.live.hub import Hub
     from ddtune.live.worker import Worker
 
@@ -29,7 +40,7 @@ def read_if_any(config: HostConfig) -> Snapshot | None:
         hub = Hub(config, worker)
         hub.start()
         try:
-            return hub.wait(is_whole, FIRST_READING_S, RATES_S)
+            return hub.wait(wanted, FIRST_READING_S, RATES_S)
         finally:
             hub.stop()
 

@@ -101,7 +101,7 @@ async def adopt(
         if unit in adopted:
             return await _already(link, installed.done)
         await link.call("can_adopt", api_port=config.api_port)
-        done = await _adopt(link, await asyncio.to_thread(snapshot, config), force=force)
+        done = await _adopt(link, snapshot, force=force)
     return replace(done, installed=installed.done, warnings=(*installed.notes, *done.warnings))
 
 
@@ -133,9 +133,9 @@ async def _already(link: HostLink, installed: bool) -> Adoption:
     )
 
 
-async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool) -> Adoption:
+async def _adopt(link: HostLink, snapshot: Callable[[HostConfig], Snapshot | None], *, force: bool) -> Adoption:
     config = link.config
-    build = await link.call("probe_build", timeout=PROBE_S)
+    seen, build = await asyncio.gather(asyncio.to_thread(snapshot, config), link.call("probe_build", timeout=PROBE_S))
     flags = tuple(build.get("flags") or ())
     inspected = await link.call("inspect", env=[])
     argv = tuple(inspected.get("argv") or ())
@@ -155,7 +155,7 @@ async def _adopt(link: HostLink, snapshot: Snapshot | None, *, force: bool) -> A
             "--force adopts it as unproven.",
         )
     standing = "adopted" if bad is None else "unproven"
-    gpu = next((arch(one) for one in (snapshot.gpus if snapshot else ()) if arch(one)), None)
+    gpu = next((arch(one) for one in (seen.gpus if seen else ()) if arch(one)), None)
     answer = await link.call(
         "adopt",
         timeout=60.0,

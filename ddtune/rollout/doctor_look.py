@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddtune.config.model import HostConfig
@@ -74,20 +74,20 @@ async def look(config: HostConfig, snapshot: Callable[[HostConfig], Snapshot | N
             found.update(user=conn.user, host_key=conn.host_key, login_s=time.monotonic() - begun)
             found["rtt_s"] = await conn.rtt()
             await _inside(conn, config, found)
-            found.update(await _fresh(config))
+            # None of these waits on another.
+            await asyncio.gather(
+                _adopted(conn, config, found), _fresh(config, found), _readings(config, snapshot, found)
+            )
     except Unreachable as error:
         if "user" not in found:
             found["unreachable"] = error
         else:
             found["broken"] = error.message
-    if found.get("survey"):
-        unit = found["survey"].get("unit") or config.unit
-        found["snapshot"] = await asyncio.to_thread(snapshot, _for_unit(config, unit))
     return Seen(**found)
 
 
 async def _inside(conn: Connection, config: HostConfig, found: dict[str, Any]) -> None:
-    """With a login: its shell, the survey, its rights, the installed engine."""
+    """With a login: its shell, its rights, the survey."""
     try:
         found["shell_speaks"], found["shell_says"] = await shell(conn)
     except Unreachable as error:
@@ -100,27 +100,37 @@ async def _inside(conn: Connection, config: HostConfig, found: dict[str, Any]) -
     except HelperFailed as error:
         found["broken"] = error.message
         return
-    unit = seen.get("unit")
     found["build"] = (seen.get("service") or {}).get("build")
-    if may.hello is not None and unit:
-        helper = Helper(conn, root=config.root, python=config.python, login_is_root=may.kind == "root")
-        try:
-            found["state"] = await helper.call("state", unit, limit=200)
-            found["build"] = await helper.call("probe_build", unit, timeout=PROBE_S)
-        except (HelperRefused, HelperFailed) as error:
-            found["broken"] = error.message
 
 
-async def _fresh(config: HostConfig) -> dict[str, Any]:
+async def _adopted(conn: Connection, config: HostConfig, found: dict[str, Any]) -> None:
+    """What the helper says of the service and of the installed engine, where there is one."""
+    may, unit = found.get("privilege"), (found.get("survey") or {}).get("unit")
+    if may is None or may.hello is None or not unit:
+        return
+    helper = Helper(conn, root=config.root, python=config.python, login_is_root=may.kind == "root")
+    try:
+        found["state"] = await helper.call("state", unit, limit=200)
+        found["build"] = await helper.call("probe_build", unit, timeout=PROBE_S)
+    except (HelperRefused, HelperFailed, Unreachable) as error:
+        found["broken"] = error.message
+
+
+async def _fresh(config: HostConfig, found: dict[str, Any]) -> None:
+    """Whether a login of its own works as well."""
     begun = time.monotonic()
     try:
         async with connect(target_of(config)):
-            return {"fresh": None, "fresh_s": time.monotonic() - begun}
+            found.update(fresh=None, fresh_s=time.monotonic() - begun)
     except Unreachable as error:
-        return {"fresh": error.message}
+        found["fresh"] = error.message
 
 
-def _for_unit(config: HostConfig, unit: str | None) -> HostConfig:
-    from dataclasses import replace
-
-    return replace(config, unit=unit) if unit else config
+async def _readings(
+    config: HostConfig, snapshot: Callable[[HostConfig], Snapshot | None], found: dict[str, Any]
+) -> None:
+    """GPUs and engine, read once."""
+    survey_said = found.get("survey")
+    if survey_said:
+        unit = survey_said.get("unit") or config.unit
+        found["snapshot"] = await asyncio.to_thread(snapshot, replace(config, unit=unit) if unit else config)
