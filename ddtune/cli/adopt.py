@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="When the launcher is proven by a restart: now and gated, or at the next one that happens anyway.",
 )
-@click.option("--upgrade", is_flag=True, help="Only renew the programs on the host; restarts nothing.")
+@click.option(
+    "--upgrade",
+    is_flag=True,
+    help="Only renew the programs, and take the unit's files as they are now; restarts nothing.",
+)
 @click.option(
     "--print-installer", is_flag=True, help="Print the script that root runs where this login may not install."
 )
@@ -132,6 +136,10 @@ def _say(done: Adoption, host: str, *, upgrade: bool, drill: str) -> None:
 
 
 def _notes(done: Adoption) -> None:
+    for one in done.accepted:
+        names = ", ".join(f"{name}=" for name in one.get("settings") or ())
+        said = f"{one.get('path')} was {one.get('what')}" + (f" ({names})" if names else "")
+        report.say(f"Taken as it is now: {report.clean(said)}.")
     for warning in done.warnings:
         report.say(f"Note: {report.clean(warning)}.")
 
@@ -156,6 +164,7 @@ def _json(done: Adoption, host: str, config: HostConfig) -> dict[str, Any]:
         "dialect_draft": done.dialect_draft,
         "dialect_file": done.dialect_file,
         "warnings": list(done.warnings),
+        "accepted": [dict(one) for one in done.accepted],
         "api_port": done.api_port,
     }
 

@@ -49,6 +49,7 @@ def snapshot(state: State, now: float) -> Snapshot:
         notes=(
             *state.notes,
             *_watch_notes(state.host, watched),
+            *_outside_notes(state),
             *(alarm.text for alarm in alarmed),
             *_xid_notes(state),
         ),
@@ -192,6 +193,13 @@ def _standing(ddtune: Mapping[str, Any]) -> str | None:
     if ddtune.get("adopted") is not True or release is None:
         return None
     return standing.of(release, ddtune, now=_number(ddtune.get("at")))
+
+
+def _outside_notes(state: State) -> list[str]:
+    """What somebody has changed of the unit's own files since ddtune took them as they were."""
+    found = [text for text in map(_text, _list(state.ddtune.get("outside"))) if text]
+    doctor = f"ddtune doctor {state.host} says who and what to do"
+    return [f"the service is not written down as it was adopted: {'; '.join(found)}; {doctor}."] if found else []
 
 
 def _xid_notes(state: State) -> list[str]:

@@ -13,7 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from . import adopt_checks, clock, drop_in, inspect_process, likeness, pins, programs, releases, schema, store, wrapper
+from . import (
+    adopt_checks,
+    clock,
+    drop_in,
+    inspect_process,
+    likeness,
+    pins,
+    programs,
+    releases,
+    schema,
+    store,
+    unit_files,
+    wrapper,
+)
 from .api import ApiError, read_key
 from .as_user import RunError, run_as
 from .context import Answer, Host, RefusalError, group_id
@@ -82,7 +95,7 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     process, props = found.process, found.props
     argv = adopt_checks.absolute(process.argv, process.env, process.cwd)
     gid = group_id(props["User"], props["Group"])
-    _check_launcher(host, unit, props, process)
+    check_launcher(host, unit, props, process)
     site = {
         **fields["site"],
         "profile": fields["profile"],
@@ -119,6 +132,7 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
                 paths.drop_in, drop_in.render(host.install, unit, fields["stop_timeout_s"]).encode(), 0o644
             )
             warnings = _verify_loaded(host, paths, fields["stop_timeout_s"])
+            unit_files.keep(paths, host.systemctl.show(unit, *unit_files.PROPERTIES))
             store.write_json(paths.site, site)
         undo.pop_all()
     return {
@@ -244,7 +258,7 @@ def _check_wrapper(host: Host, unit: str, props: Mapping[str, str], process: ins
         )
 
 
-def _check_launcher(host: Host, unit: str, props: Mapping[str, str], process: inspect_process.Process) -> None:
+def check_launcher(host: Host, unit: str, props: Mapping[str, str], process: inspect_process.Process) -> None:
     """Refuses a unit whose user could not start through ddtune: its next start would fail."""
     command = [host.install.python, "-I", host.install.pyz, "version"]
     try:

@@ -7,20 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from . import clock, drop_in, ledger, pins, releases, schema, store, traffic, who
+from . import clock, drop_in, ledger, outside, pins, releases, schema, store, traffic, who
 from .alive import guard_alive, wait_for_guard
 from .api import ApiError, read_key
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .room import check_room
 from .txn_events import Arm, Fail
-from .txn_model import KINDS, Txn, to_json
+from .txn_model import AHEAD, KINDS, Txn, to_json
 from .unit import SystemctlError, guard_unit
 from .verbs_txn import GUARD_LIMIT_S, applied, call_guard
 
 GUARD_BROUGHT_S = 2.0
-DRIFT_S = 86400
-"""Seconds back in which the journal is asked who changed a unit."""
 
 ARM: schema.Fields = {
     "op": schema.op,
@@ -91,12 +89,18 @@ def draft(host: Host, paths: UnitPaths, fields: Mapping[str, Any]) -> Txn:
     paths.ensure_run()
     for folder in (paths.state, paths.run):
         check_room(folder)
-    props = host.systemctl.show(paths.unit, *drop_in.PROPERTIES, "StartLimitBurst", "InvocationID")
+    props = host.systemctl.show(
+        paths.unit, *{*drop_in.PROPERTIES, *outside.PROPERTIES}, "StartLimitBurst", "InvocationID"
+    )
     site = store.read_json(paths.site) or {}
     changed = drop_in.drift(host.install, paths, props, drop_in.stop_timeout_s(site))
     if changed:
-        by = who.acted(host.install, paths.unit, DRIFT_S)
+        by = who.acted(host.install, paths.unit, outside.WHO_S)
         raise RefusalError("drift", f"{changed} ({by})" if by else changed)
+    found = outside.changed(host, paths, props) if fields["kind"] in AHEAD else None
+    if found:
+        accepted = "ddtune adopt --upgrade takes the files as they are"
+        raise RefusalError("drift", f"{found['text']}. Take it back, or {accepted}", {"files": found["files"]})
     return Txn(
         op=fields["op"],
         kind=fields["kind"],

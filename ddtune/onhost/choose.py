@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from . import clock, late, releases, store
+from . import clock, late, releases, store, unit_files
 from .paths import Paths, UnitPaths, load_install
 from .shout import shout
 
@@ -70,8 +70,23 @@ def choose(paths: UnitPaths, invocation: str) -> str:
 def stage(paths: UnitPaths, invocation: str, sha: str, release: dict[str, Any], which: str, op: str | None) -> str:
     """Write what is chosen beside ``chosen``; whoever may read the release may read it."""
     about = {"invocation": invocation, "release": sha, "op": op, "which": which, "boot_id": clock.boot_id()}
-    gid = os.stat(paths.release(sha)).st_gid
+    gid = _readers(paths, os.stat(paths.release(sha)).st_gid)
     return store.stage(paths.chosen, store.to_bytes({**with_base(paths, release), **about}), 0o440, gid)
+
+
+def _readers(paths: UnitPaths, gid: int) -> int:
+    """The group that must read what is chosen: ``gid``, or another where somebody gave the unit another user."""
+    if os.geteuid() != 0 or not unit_files.touched(paths):
+        return gid
+    from . import context, unit
+
+    try:
+        now = unit.Systemctl(load_install()).show(paths.unit, "User", "Group")
+        found = context.group_id(now.get("User", ""), now.get("Group", ""))
+    except (unit.SystemctlError, context.RefusalError) as error:
+        shout(f"{paths.unit}: its user is not known ({error}); what is chosen may be read by that of its adoption")
+        return gid
+    return gid if found is None else found
 
 
 def with_base(paths: UnitPaths, release: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from . import canary_mark, clock, releases
+from . import canary_mark, clock, releases, unit_files
 from .paths import UnitPaths
 from .store import read_json
 
@@ -19,6 +19,7 @@ class Ddtune:
     def __init__(self, paths: UnitPaths) -> None:
         self._paths = paths
         self._metas: dict[str, dict[str, Any]] = {}
+        self._files = unit_files.Look(paths)
 
     def line(self, argv: Sequence[str], invocation: str) -> dict[str, Any]:
         """``argv`` is the main process's whole command line; it names the release that runs."""
@@ -44,6 +45,7 @@ class Ddtune:
             "quarantine": releases.quarantine_names(paths),
             "launched": self._launched(invocation) if site is not None and argv else None,
             "canary": canary_mark.read(paths),
+            "outside": [change.text for change in self._files.changed()],
         }
 
     def _launched(self, invocation: str) -> Optional[bool]:

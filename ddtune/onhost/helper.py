@@ -56,6 +56,7 @@ VERBS = {
     "can_adopt": ("adopt", "JUDGE", "can_adopt"),
     "adopt": ("adopt", "ADOPT", "adopt"),
     "unadopt": ("unadopt", "UNADOPT", "unadopt"),
+    "accept": ("accept", "ACCEPT", "accept"),
     "watching": ("verbs_watch", "WATCHING", "watching"),
     "judged": ("verbs_release", "JUDGED", "judged"),
     "evidence": ("evidence", "EVIDENCE", "evidence"),

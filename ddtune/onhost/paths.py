@@ -92,6 +92,11 @@ class UnitPaths(NamedTuple):
         return self._state("salt")
 
     @property
+    def unit_files(self) -> str:
+        """What is known of the unit's own files since its adoption, as hashes."""
+        return self._state("unit-files.json")
+
+    @property
     def site(self) -> str:
         return self._state("site.json")
 

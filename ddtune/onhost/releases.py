@@ -69,7 +69,7 @@ def put(paths: UnitPaths, release: Mapping[str, Any], meta: Mapping[str, Any], g
     """
     check(release)
     if _holds_secret(release):
-        release = {**release, "salt": _salt(paths)}
+        release = {**release, "salt": salt(paths)}
     sha = name_of(release)
     with suppress(ReleaseError):
         read(paths, sha)
@@ -96,17 +96,26 @@ def _holds_secret(release: Mapping[str, Any]) -> bool:
     return bool(key_values(release["argv"])) or any(is_secret(name) for name in release["env_set"])
 
 
-def _salt(paths: UnitPaths) -> str:
+def salt(paths: UnitPaths) -> str:
     """What makes the name of a release useless for guessing the key in it: names are public, this is root's.
 
     The same for all releases of the unit, so that the same release has the same name again.
     """
-    with suppress(OSError), open(paths.salt, encoding="ascii") as file:
-        return file.read().strip()
-    os.makedirs(paths.state, mode=0o755, exist_ok=True)
-    store.atomic_write(paths.salt, f"{os.urandom(32).hex()}\n".encode(), 0o400)
-    with open(paths.salt, encoding="ascii") as file:
-        return file.read().strip()
+    found = known_salt(paths)
+    if found is None:
+        os.makedirs(paths.state, mode=0o755, exist_ok=True)
+        store.atomic_write(paths.salt, f"{os.urandom(32).hex()}\n".encode(), 0o400)
+        found = known_salt(paths) or ""
+    return found
+
+
+def known_salt(paths: UnitPaths) -> str | None:
+    """The salt; None where there is none yet, or this login may not read it."""
+    try:
+        with open(paths.salt, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return None
 
 
 def read(paths: UnitPaths, sha: str) -> dict[str, Any]:

@@ -32,6 +32,8 @@ LIFTED = "lifted"
 VISIT = "golden"
 """A visit to another release for reference answers: it is never confirmed."""
 KINDS = ("switch", "restart", "rollback", VISIT)
+AHEAD = ("switch", VISIT)
+"""Kinds that leave what is stable; in the way of the others stands only what would make them fail."""
 
 
 class TxnError(Exception):

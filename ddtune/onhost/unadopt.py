@@ -33,7 +33,7 @@ def unadopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     process, props = None, {}
     if any(map(os.path.lexists, (paths.drop_in, paths.state, paths.run))):
         with store.locked(paths):
-            _refuse_busy(paths)
+            refuse_busy(paths)
             process = host.running(unit)
             removed += remove_drop_in(host, paths, (store.read_json(paths.base) or {}).get("made_folder") is True)
             props = host.systemctl.show(unit, "ExecStart", "DropInPaths", "User")
@@ -74,7 +74,8 @@ def _next_start(host: Host, unit: str, props: Mapping[str, str], process: Option
     return {"differs": differs, "command": command}
 
 
-def _refuse_busy(paths: UnitPaths) -> None:
+def refuse_busy(paths: UnitPaths) -> None:
+    """Raises ``RefusalError`` while a transaction of the unit runs."""
     found = store.read_json(paths.txn)
     with contextlib.suppress(TxnError):
         if found and busy(from_json(found)):

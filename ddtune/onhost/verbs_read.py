@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import clock, inspect_process, pins, releases, schema, store, traffic, who
+from . import clock, inspect_process, outside, pins, releases, schema, store, traffic, who
 from .alive import guard_alive
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
@@ -85,7 +85,8 @@ def inspect(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     props = host.systemctl.show(unit, *_PROPERTIES)
     pid = _number(props.get("MainPID"))
     process = inspect_process.read_process(pid) if pid else None
-    found, holds = matching(host.paths.unit(unit), process) if process else (None, None)
+    paths = host.paths.unit(unit)
+    found, holds = matching(paths, process) if process else (None, None)
     env = process.env if process else {}
     return {
         "pid": process.pid if process else None,
@@ -104,6 +105,7 @@ def inspect(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         "drop_ins": props.get("DropInPaths", "").split(),
         "exec_start": redact_text(props.get("ExecStart", "")),
         "props": {name: value for name, value in props.items() if name != "ExecStart"},
+        "outside": outside.changed(host, paths, props) if store.read_json(paths.site) is not None else None,
     }
 
 

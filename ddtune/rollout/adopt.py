@@ -13,6 +13,7 @@ from ddtune.gate.sending import EngineGone
 from ddtune.gpu.reading import arch
 from ddtune.host.connect import connect
 from ddtune.host.connection import Connection
+from ddtune.host.errors import HelperRefused
 from ddtune.host.helper import NO_SUDO, Helper
 from ddtune.live.snapshot import Snapshot
 from ddtune.live.target import target_of
@@ -39,6 +40,7 @@ class Adoption:
     ``draft`` is the text of a profile when no known one has these axes. ``dialect_draft`` is that of the service's own
     dialect and ``dialect_file`` where it lies for the user to edit. ``warnings`` are sentences about what is not wrong,
     and not as expected either. ``already`` is an adoption of an earlier time: then nothing was judged.
+    ``accepted`` are the unit's own files that had been changed since, ``{"path", "what", "settings"}``.
     """
 
     unit: str
@@ -55,6 +57,7 @@ class Adoption:
     already: bool = False
     installed: bool = False
     api_port: int | None = None
+    accepted: tuple[Mapping[str, Any], ...] = ()
 
 
 def name_for(axes: Mapping[str, AxisValue], known: Mapping[str, Profile]) -> str:
@@ -77,7 +80,8 @@ async def adopt(
 ) -> Adoption:
     """Look, install, judge what runs, and make it the stable release; safe to repeat after any interruption.
 
-    ``snapshot`` reads the host once for its GPUs. With ``upgrade`` only the programs are renewed. Raises Ambiguous,
+    ``snapshot`` reads the host once for its GPUs. With ``upgrade`` only the programs are renewed, and the
+    unit's own files taken as they are. Raises Ambiguous,
     Refused (``wrong_output`` and its like when the running service fails the gate), the helper's errors and
     Unreachable.
     """
@@ -94,12 +98,15 @@ async def adopt(
             await _check(conn, config, unit, may)
         installed = await ensure_installed(conn, config, may, renew=upgrade)
     if upgrade:
-        return Adoption(
-            unit, None, None, {}, "", installed=installed.done, warnings=installed.notes, already=unit in adopted
-        )
+        done = Adoption(unit, None, None, {}, "", installed=installed.done, already=unit in adopted)
+        if done.already:
+            async with HostLink(config, unit) as link:
+                done = replace(done, accepted=await _accept(link))
+        return replace(done, warnings=installed.notes)
     async with HostLink(config, unit) as link:
         if unit in adopted:
-            return await _already(link, installed.done)
+            done = await _already(link, installed.done)
+            return done if may.kind == "viewer" else await _as_it_is(link, done)
         await link.call("can_adopt", api_port=config.api_port)
         done = await _adopt(link, snapshot, force=force)
     return replace(done, installed=installed.done, warnings=(*installed.notes, *done.warnings))
@@ -131,6 +138,20 @@ async def _already(link: HostLink, installed: bool) -> Adoption:
         installed=installed,
         api_port=site.get("api_port"),
     )
+
+
+async def _accept(link: HostLink) -> tuple[Mapping[str, Any], ...]:
+    """Takes the unit's own files as they are now; what had been changed of them."""
+    return tuple((await link.call("accept", owner=owner())).get("files") or ())
+
+
+async def _as_it_is(link: HostLink, done: Adoption) -> Adoption:
+    """The same where the programs stayed; a host that will not now, or does not know how, stays as it is."""
+    try:
+        return replace(done, accepted=await _accept(link))
+    except HelperRefused as error:
+        outside = (await link.call("inspect", env=[])).get("outside")
+        return replace(done, warnings=(*done.warnings, error.message.rstrip("."))) if outside else done
 
 
 async def _adopt(link: HostLink, snapshot: Callable[[HostConfig], Snapshot | None], *, force: bool) -> Adoption:

@@ -22,6 +22,7 @@ def lines(seen: Seen) -> Iterator[Symptom]:
         return
     yield from _build(seen)
     yield _launcher(seen)
+    yield from _unit_files(seen)
     yield from _since_boot(seen)
 
 
@@ -129,6 +130,18 @@ def _launcher(seen: Seen) -> Symptom:
         "something else than ddtune started what runs, and may do so again",
         f"see what its next start would be: systemctl cat {seen.unit}",
     )
+
+
+def _unit_files(seen: Seen) -> Iterator[Symptom]:
+    """The unit's own files against what they were when ddtune last took them as they are."""
+    if seen.inspected is None or "outside" not in seen.inspected:
+        return
+    outside = seen.inspected["outside"]
+    if not outside:
+        yield good("unit files", "as they were when ddtune took them")
+        return
+    mend = f"take it back, or ddtune adopt {seen.host} --upgrade, which takes the files as they are"
+    yield bad("unit files", str(outside.get("text")), "a switch is refused", mend)
 
 
 def _since_boot(seen: Seen) -> Iterator[Symptom]:

@@ -27,7 +27,8 @@ class Seen:
     """Everything that ``doctor`` judges. What could not be looked at is None; ``broken`` says what came in between.
 
     ``survey`` is the answer of ``ddtune.onhost.survey``, ``build`` that of ``probe_build`` or the survey's own,
-    ``state`` the host's, where the helper gave it. ``fresh`` is why a second login failed, None when it worked.
+    ``state`` and ``inspected`` the host's, where the helper gave them. ``fresh`` is why a second login
+    failed, None when it worked.
     """
 
     host: str
@@ -46,6 +47,7 @@ class Seen:
     privilege: privilege.Privilege | None = None
     build: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
+    inspected: Mapping[str, Any] | None = None
     snapshot: Snapshot | None = None
     wanted_sha256: str = ""
 
@@ -111,6 +113,8 @@ async def _adopted(conn: Connection, config: HostConfig, found: dict[str, Any]) 
     helper = Helper(conn, root=config.root, python=config.python, login_is_root=may.kind == "root")
     try:
         found["state"] = await helper.call("state", unit, limit=200)
+        if found["state"].get("adopted"):
+            found["inspected"] = await helper.call("inspect", unit)
         found["build"] = await helper.call("probe_build", unit, timeout=PROBE_S)
     except (HelperRefused, HelperFailed, Unreachable) as error:
         found["broken"] = error.message

@@ -20,7 +20,7 @@ from ddtune.host.errors import HelperRefused
 from ddtune.live.snapshot import Snapshot
 from ddtune.onhost.api import flag_value
 from ddtune.onhost.collect_unit import expected_schedulers
-from ddtune.onhost.txn_model import VISIT
+from ddtune.onhost.txn_model import AHEAD, VISIT
 from ddtune.profiles import store
 from ddtune.profiles.dialects import load_dialects
 from ddtune.profiles.diff import diff
@@ -37,7 +37,6 @@ from ddtune.rollout.onbuild import Build, find_profile
 from ddtune.rollout.state import HostState, read_state
 from ddtune.rollout.timing import Stopwatch
 
-CHANGES = ("switch", VISIT)
 _LETTERS = "bcdfghjkmnpqrstvwxz"
 
 
@@ -146,12 +145,13 @@ async def make_plan(
     # A rollback ends the running transaction, whoever's it is.
     findings = [
         *([] if kind == "rollback" and state.busy is not None else preflight.host_findings(state, config.name)),
-        *(await _drift(link, inspected, state) if kind in CHANGES else []),
+        *(await _drift(link, inspected, state) if kind in AHEAD else []),
+        *preflight.file_findings(inspected, config.name, blocks=kind in AHEAD),
         *(preflight.alarm_findings(snapshot.alarms) if snapshot and kind != "rollback" else []),
         *unheld,
         *findings,
     ]
-    if kind in CHANGES and running and not same and preflight.first_blocking(findings) is None:
+    if kind in AHEAD and running and not same and preflight.first_blocking(findings) is None:
         with stopwatch.excluded():
             findings += await ask_engine(link, target, keep=keep)
     isolation, why_not = found.isolation, found.reason
@@ -205,7 +205,7 @@ async def make_plan(
         op=op_id(state.history, profile.name or kind),
         plan=plan,
         release=target,
-        meta=None if kind not in CHANGES or same else _meta(profile, build),
+        meta=None if kind not in AHEAD or same else _meta(profile, build),
         sizes=_soak(sizes, config.clock_scale, limits.soak_s, limits.soak_requests),
         speculative=speculative,
         stable_speculative=speculates(stable_axes),

@@ -96,6 +96,15 @@ def drift_findings(inspected: Mapping[str, Any], state: HostState, host: str) ->
     return []
 
 
+def file_findings(inspected: Mapping[str, Any], host: str, *, blocks: bool) -> list[Finding]:
+    """The unit's own files that somebody has changed: theirs, and part of whatever would be judged."""
+    outside = inspected.get("outside")
+    if not outside:
+        return []
+    accept = f"`ddtune adopt {host} --upgrade` takes the files as they are."
+    return [Finding(f"{outside.get('text')}. {accept}", blocks=blocks, cause="drift" if blocks else None)]
+
+
 def alarm_findings(alarms: Sequence[Alarm]) -> list[Finding]:
     """What the GPUs say against a restart: after a lost GPU or a changed driver the service would not come up."""
     return [Finding(alarm.text, blocks=alarm.blocks, cause="gpu_lost" if alarm.blocks else None) for alarm in alarms]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.operator import HOST
+from tests.e2e.operator import HOST, Operator
 from tests.e2e.service import Service
 from tests.e2e.unit import UNIT
 
@@ -37,6 +37,56 @@ def test_status_reads_the_service(on_b8: Service) -> None:
     assert status["service"]["profile"] == "b8-nvls"
     assert status["service"]["accept_length"] == pytest.approx(4.48, abs=0.25)
     assert status["txn"] is None
+
+
+def test_an_edit_of_the_units_files_is_named_and_theirs_and_taken_on_request(on_b8: Service, tmp_path: Path) -> None:
+    """It stops a switch; a restart goes on, and as the user that the unit has now, who could not read what was kept."""
+    guest, operator = on_b8.guest, on_b8.operator
+    ops = Operator(guest, tmp_path / "ops", ssh="ops@127.0.0.1")
+    file, drop_in = f"/etc/systemd/system/{UNIT}", f"/etc/systemd/system/{UNIT}.d/50-mine.conf"
+    before = guest.file(file).read_text()
+    guest.put("/etc/sudoers.d/ops", "ops ALL=(root) NOPASSWD: ALL\n", "440")
+    try:
+        edited = before.replace("User=sglang", "User=ops").replace("[Service]", "[Service]\nEnvironment=MINE=1")
+        guest.ssh(["sudo", "-n", "tee", file], edited.encode(), user="ops")
+        guest.ssh(["sudo", "-n", "systemctl", "daemon-reload"], user="ops")
+        guest.put(drop_in, "[Service]\nLimitNOFILE=4096\n")
+        guest.ssh(["rm", "/etc/sudoers.d/ops"])
+        (note,) = [note for note in ops.run("status", HOST, "--json").json["notes"] if file in note]
+        assert f"{file} was edited; {drop_in} was added" in note
+        doctor = operator.run("doctor", HOST, "--json").json["symptoms"]
+        line = next(one for one in doctor if one["name"] == "unit files")
+        assert f"{file} was edited (Environment=, User=); {drop_in} was added (LimitNOFILE=)" in line["seen"]
+        assert "ops ran as root, by sudo" in line["seen"]
+        invocation = on_b8.invocation()
+        for words in (("--yes",), ("--yes", "--force")):
+            answer = operator.run("switch", HOST, "b16-eager", *words, "--json")
+            assert (answer.code, answer.json["cause"]) == (7, "drift"), answer
+            assert f"{file} was edited (Environment=, User=)" in answer.json["message"]
+            assert f"`ddtune adopt {HOST} --upgrade` takes the files as they are" in answer.json["message"]
+        assert on_b8.invocation() == invocation
+        guest.ssh(["rm", drop_in])
+        restarted = operator.run("restart", HOST, "--yes", "--json", timeout=150)
+        assert (restarted.code, restarted.json["outcome"]) == (0, "committed"), restarted
+        assert guest.main_env()["MINE"] == "1"
+        assert guest.out(["ps", "-o", "user=", "-p", guest.show("MainPID")]).strip() == "ops"
+        taken = operator.run("adopt", HOST, "--upgrade", "--json")
+        assert [(one["path"], one["what"], one["settings"]) for one in taken.json["accepted"]] == [
+            (file, "edited", ["Environment", "User"])
+        ], taken
+        assert guest.file(file).read_text() == edited
+        plan = operator.run("switch", HOST, "b16-eager", "--dry-run", "--json")
+        assert plan.code == 0, plan
+        assert not [note for note in on_b8.status()["notes"] if file in note]
+        assert on_b8.history()[-1]["text"] == f"taken as they are now: {file} was edited (Environment=, User=)"
+    finally:
+        guest.put(file, before)
+        guest.ssh(["systemctl", "daemon-reload"])
+    back = operator.run("adopt", HOST, "--json")
+    assert [one["path"] for one in back.json["accepted"]] == [file], back
+    guest.ssh(["systemctl", "restart", UNIT])
+    on_b8.wait_ready()
+    assert guest.out(["ps", "-o", "user=", "-p", guest.show("MainPID")]).strip() == "sglang"
 
 
 def test_eager_commits(on_b8: Service, numbers: dict[str, float]) -> None:

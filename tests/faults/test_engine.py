@@ -111,6 +111,7 @@ def test_24_start_limit(own_site: Site, row: Row) -> None:
         site.guest.ssh(["systemctl", "reset-failed", UNIT])
         site.guest.ssh(["systemctl", "start", UNIT])
     site.wait_ready()
+    site.host.ok("accept")
     op = site.trial()
     site.host.ok("abort", op=op)
     site.back(op, "aborted")

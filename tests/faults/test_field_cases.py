@@ -26,6 +26,7 @@ def test_k5_01_start_limit_is_the_consequence_not_the_cause(own_site: Site) -> N
     site = own_site
     site.guest.put(f"{DROP_IN}/10-limits.conf", "[Unit]\nStartLimitIntervalSec=120\nStartLimitBurst=3\n")
     site.guest.ssh(["systemctl", "daemon-reload"])
+    site.host.ok("accept")
     op = site.host.trial(site.candidate(7, "--no-such-flag"), tries=5)
     txn = site.back(op, "bad_flags")
     assert txn["tries_left"] < 3, "the tries are kept below the unit's own burst"
@@ -37,6 +38,7 @@ def test_k5_02_restart_between_two_polls_is_a_crash(own_site: Site) -> None:
     site = own_site
     site.guest.put(f"{DROP_IN}/10-quick.conf", "[Service]\nRestartSec=20ms\n")
     site.guest.ssh(["systemctl", "daemon-reload"])
+    site.host.ok("accept")
     op = site.trial(lease_s=120, tries=2)
     # Twenty milliseconds later the unit is active again, on the very same candidate.
     os.kill(main_process(site), signal.SIGKILL)

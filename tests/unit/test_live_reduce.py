@@ -149,6 +149,15 @@ def test_the_tail_is_bounded_safe_and_shows_gaps() -> None:
     assert tail[-1].text == "red [/bold]"
 
 
+def test_an_edit_of_the_units_files_is_a_note_while_it_stands() -> None:
+    edited = {"t": "ddtune", "adopted": True, "outside": ["/x was edited", "/y was added"]}
+    (note,) = _at(_after([(1.0, edited)]), 1.0).notes
+    assert note.startswith(
+        "the service is not written down as it was adopted: /x was edited; /y was added; ddtune doctor"
+    )
+    assert _at(_after([(1.0, edited), (2.0, {**edited, "outside": []})]), 2.0).notes == ()
+
+
 def test_notes_are_kept_once_and_a_new_link_starts_afresh() -> None:
     state = _after([(1.0, {"t": "note", "text": "no journal."})] * 3)
     assert _at(state, 1.0).notes == ("no journal.",)

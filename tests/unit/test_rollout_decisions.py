@@ -118,6 +118,15 @@ def test_a_running_service_that_no_release_matches_is_drift() -> None:
     assert preflight.drift_findings({"pid": 7, "matches": {"release": STABLE.release}}, state, "b300") == []
 
 
+def test_an_edited_unit_file_stops_what_goes_ahead_and_no_way_back() -> None:
+    assert preflight.file_findings({}, "b300", blocks=True) == []
+    inspected = {"outside": {"text": "u is not as it was (ops ran as root)", "files": []}}
+    ahead, back = (preflight.file_findings(inspected, "b300", blocks=blocks)[0] for blocks in (True, False))
+    assert (ahead.cause, ahead.blocks, back.blocks) == ("drift", True, False)
+    assert ahead.text == back.text
+    assert "`ddtune adopt b300 --upgrade` takes the files as they are" in ahead.text
+
+
 def test_the_watch_never_goes_back_on_a_decision() -> None:
     watch = TxnWatch("0001-b12")
     watch.update({"op": "0001-b12", "state": "TRIAL"}, 5.0)

@@ -108,6 +108,7 @@ def test_a_host_that_cannot_be_reached_ends_the_list_where_it_broke(cause: str, 
         (served(on_disk="/usr/local/bin/run-kimi"), "kind", "its next start is /usr/local/bin/run-kimi"),
         (replace(SEEN, state={**(SEEN.state or {}), "launched": "i1"}), "launcher", "another start"),
         (surveyed(site=None, drop_ins=[UNIT]), "adoption", "cut off"),
+        (replace(SEEN, inspected={"outside": {"text": "/x was edited"}}), "unit files", "/x was edited"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_has_a_cost_and_a_mend(seen: Seen, line: str, words: str) -> None:
@@ -116,6 +117,11 @@ def test_what_is_wrong_has_a_cost_and_a_mend(seen: Seen, line: str, words: str) 
     assert words in found.seen
     assert found.cost
     assert found.mend
+
+
+def test_unit_files_are_spoken_of_where_the_helper_compares_them() -> None:
+    assert "unit files" not in lines(replace(SEEN, inspected={"pid": 1}))
+    assert lines(replace(SEEN, inspected={"outside": None}))["unit files"].ok
 
 
 def test_what_is_only_to_know_fails_nothing() -> None:

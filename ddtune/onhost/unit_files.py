@@ -1,0 +1,243 @@
+"""The unit's own files, as systemd reads them: known again by their settings, and what somebody has changed since.
+
+Kept are salted hashes, for a unit file may hold secrets. Comments, blank lines and the order of different settings do
+not count: they change nothing of a start. ddtune's own drop-in is not among the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import clock, releases, store
+from .paths import UnitPaths
+
+PROPERTIES = ("FragmentPath", "DropInPaths")
+"""What :func:`keep` and :func:`changed` want to know of a unit."""
+SCHEMA = 1
+# By precedence, as in systemd.unit(5).
+_FOLDERS = (
+    "/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient",
+    "/run/systemd/generator.early", "/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system",
+    "/run/systemd/system.attached", "/run/systemd/generator", "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/generator.late",
+)  # fmt: skip
+_MOST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that is ``added``, ``removed`` or ``edited``, the settings that differ, and when (seconds since the
+    epoch); None where it is gone.
+    """
+
+    path: str
+    what: str
+    settings: tuple[str, ...]
+    at: Optional[float]
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        shown = ", ".join(f"{name}=" for name in self.settings)
+        return f"{self.path} was {self.what}" + (f" ({shown})" if shown else "")
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """As an answer of the helper has it."""
+        return {"path": self.path, "what": self.what, "settings": list(self.settings)}
+
+
+def settings(text: str) -> dict[str, list[str]]:
+    """The values of each ``Section.Name`` of a unit file, in their order."""
+    found: dict[str, list[str]] = {}
+    section = line = ""
+    for part in text.splitlines():
+        word = part.strip()
+        # A comment may also stand between the lines of one value.
+        if word.startswith(("#", ";")) or not (word or line):
+            continue
+        line += word
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            line = f"{line[:-1]} "
+            continue
+        name, equals, value = line.partition("=")
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif equals:
+            found.setdefault(f"{section}.{name.strip()}", []).append(value.strip())
+        line = ""
+    return found
+
+
+def read(path: str) -> Optional[dict[str, list[str]]]:
+    """The settings in the file ``path``; None where it is not there or may not be read."""
+    try:
+        with open(path, "rb") as file:
+            return settings(file.read(_MOST).decode("utf-8", "surrogateescape"))
+    except OSError:
+        return None
+
+
+def files(paths: UnitPaths, fragment: str, drop_ins: Sequence[str]) -> list[str]:
+    """The unit file and its drop-ins in systemd's order. Where systemd has not looked yet, what it will find counts.
+
+    ``fragment`` and ``drop_ins`` are what it has read; those in folders of other names than the unit's are taken from
+    there alone.
+    """
+    named = {os.path.basename(path): path for path in drop_ins if not _is_own(paths, path)}
+    for folder in reversed(_FOLDERS):
+        own = f"{paths.root}{folder}/{paths.unit}.d"
+        for name in _listed(own):
+            if name.endswith(".conf") and not _same(named.get(name), f"{own}/{name}"):
+                named[name] = f"{own}/{name}"
+    first = next((path for folder in _FOLDERS if os.path.lexists(path := f"{paths.root}{folder}/{paths.unit}")), None)
+    if first and os.path.basename(fragment) == paths.unit and not _same(fragment, first):
+        fragment = first
+    rest = (named[name] for name in sorted(named))
+    return [path for path in (fragment, *rest) if path and path != paths.drop_in]
+
+
+def keep(paths: UnitPaths, props: Mapping[str, str]) -> None:
+    """Writes down the files as they are now."""
+    salt, now = releases.salt(paths), _of(paths, props)
+    kept = [one for one in (_fingerprint(path, salt) for path in now) if one]
+    said = {"schema": SCHEMA, "at": clock.wall(), "files": kept, "stats": _stats(now)}
+    store.write_json(paths.unit_files, said)
+
+
+def changed(paths: UnitPaths, props: Mapping[str, str]) -> list[Change]:
+    """What is not as it was kept; nothing where nothing was. Only root may read what that takes."""
+    known, salt = _known(paths), releases.known_salt(paths)
+    if salt is None:
+        return []
+    found = []
+    for path in _of(paths, props) if known else ():
+        values = read(path)
+        hashed = {name: _hash(salt, name, value) for name, value in (values or {}).items()}
+        was = known.pop(path, {}).get("settings") or {}
+        names = [name for name in {**was, **hashed} if was.get(name) != hashed.get(name)]
+        if names:
+            found.append(_change(path, ("edited" if os.path.exists(path) else "removed") if was else "added", names))
+    return found + [_change(path, "removed", was.get("settings") or {}) for path, was in known.items()]
+
+
+def touched(paths: UnitPaths) -> bool:
+    """Whether anything of the files may have changed since they were kept; their content is not looked at."""
+    known = list(_known(paths))
+    if not known:
+        return False
+    return _stats(files(paths, known[0], known[1:])) != (store.read_json(paths.unit_files) or {}).get("stats")
+
+
+class Look:
+    """What has changed, seen by who may not read the salt: files that are open to everybody alone are compared."""
+
+    def __init__(self, paths: UnitPaths) -> None:
+        self._paths = paths
+        self._seen: object = None
+        self._found: list[Change] = []
+
+    def changed(self) -> list[Change]:
+        """As :func:`changed`, without the names of settings; files are read again only when they were touched."""
+        known = _known(self._paths)
+        fragment, *drop_ins = known or ("",)
+        now = files(self._paths, fragment, [path for path in drop_ins if os.path.lexists(path)]) if known else []
+        seen = _stats([*now, self._paths.unit_files])
+        if seen != self._seen:
+            self._seen, self._found = seen, list(self._compared(known, now))
+        return self._found
+
+    def _compared(self, known: dict[str, Any], now: Sequence[str]) -> Iterator[Change]:
+        for path in now:
+            was, public = known.pop(path, None), _public(path)
+            if was is None and public is not None and read(path):
+                yield _change(path, "added", ())
+            elif was is not None and not os.path.exists(path):
+                yield _change(path, "removed", ())
+            elif was is not None and was.get("public") and public and public != was["public"]:
+                yield _change(path, "edited", ())
+        yield from (_change(path, "removed", ()) for path in known)
+
+
+def _of(paths: UnitPaths, props: Mapping[str, str]) -> list[str]:
+    return files(paths, props.get("FragmentPath", ""), props.get("DropInPaths", "").split())
+
+
+def _known(paths: UnitPaths) -> dict[str, Any]:
+    """What was kept of each file, by its path."""
+    said = store.read_json(paths.unit_files) or {}
+    if said.get("schema") != SCHEMA or not isinstance(said.get("files"), list):
+        return {}
+    return {str(one["path"]): one for one in said["files"] if isinstance(one, dict) and "path" in one}
+
+
+def _fingerprint(path: str, salt: str) -> Optional[dict[str, Any]]:
+    values = read(path)
+    if not values:
+        return None
+    hashed = {name: _hash(salt, name, value) for name, value in values.items()}
+    return {"path": path, "settings": hashed, "public": _public(path)}
+
+
+def _hash(salt: str, name: str, values: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join((salt, name, *values)).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _public(path: str) -> Optional[str]:
+    """A hash of what everybody may read of ``path`` anyway, without keys; None where not everybody may read it."""
+    try:
+        if not os.stat(path).st_mode & 0o004:
+            return None
+    except OSError:
+        return None
+    # Imported here, since every start of the service waits for this module and needs none of it.
+    from .redact import redact_text
+
+    lines = (f"{name}={redact_text(value)}" for name, found in sorted((read(path) or {}).items()) for value in found)
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _change(path: str, what: str, names: Iterable[str]) -> Change:
+    shown = tuple(sorted({name.rpartition(".")[2] for name in names}))
+    try:
+        # The time of a change that no copy brings along.
+        at: Optional[float] = os.stat(path).st_ctime
+    except OSError:
+        at = None
+    return Change(path, what, shown, at)
+
+
+def _is_own(paths: UnitPaths, path: str) -> bool:
+    """Whether ``path`` would be found by looking into the unit's own folders."""
+    return any(os.path.dirname(path) == f"{paths.root}{folder}/{paths.unit}.d" for folder in _FOLDERS)
+
+
+def _same(one: Optional[str], other: str) -> bool:
+    try:
+        return one is not None and os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _stats(paths: Iterable[str]) -> list[list[Any]]:
+    """By which a file that was touched is known: the time of its last change, and its size."""
+    return [[path, *_stat(path)] for path in paths]
+
+
+def _stat(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, -1
+    return status.st_ctime_ns, status.st_size
