@@ -177,7 +177,7 @@ def test_k9_09_somebodys_edit_in_mid_trial_is_theirs(own_site: Site) -> None:
     site = own_site
     edit = f"{DROP_IN}/50-mine.conf"
     op = site.trial(lease_s=120)
-    text = "[Service]\nEnvironment=MINE=1\n"
+    text = "[Service]\nEnvironment=MINE=1\nUser=ops\n"
     site.guest.put(edit, text)
     site.guest.put("/etc/sudoers.d/ops", "ops ALL=(root) NOPASSWD: ALL\n", "440")
     site.guest.ssh(["sudo", "-n", "systemctl", "daemon-reload"], user="ops")

@@ -190,6 +190,7 @@ def test_verbs_need_an_adopted_service(installed: Host, verb: str) -> None:
         "settle": {"op": OP, "ok": True},
         "base": {},
         "can_hold": {},
+        "accept": {},
         "golden": {"key": {"build": "x"}},
         "put_golden": {"key": {"build": "x"}, "golden": {}, "text": "x"},
         "abort": {},
