@@ -95,6 +95,9 @@ def _because(txn: Txn) -> str:
         "drift": "somebody stopped or restarted the service outside of ddtune",
     }.get(txn.cause or "")
     told = txn.evidence[0].get("text") if txn.evidence else None
+    if txn.cause == "drift" and "swapped" not in txn.times:
+        # An edit of the unit's files ends it as well, before anything has run.
+        why = told or why
     return why or str(told or txn.cause or "")
 
 

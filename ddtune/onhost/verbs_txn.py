@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from . import clock, inspect_process, ledger, releases, residue, schema, traffic
+from . import clock, inspect_process, ledger, outside, releases, residue, schema, traffic, unit_files
 from .alive import guard_alive, wait_for_guard
 from .context import Answer, Host, RefusalError
 from .paths import UnitPaths
 from .room import check_room
 from .txn_events import Abort, Confirm, Event, Fail, Mark, Ready, Renew, Settle, Soak, Swap
-from .txn_model import LIFTED, TRYING, Txn, busy, to_json
+from .txn_model import AHEAD, ARMED, LIFTED, TRYING, Txn, busy, to_json
 from .unit import SystemctlError, UnitState
 
 EVIDENCE = schema.many(
@@ -65,6 +65,8 @@ def swap(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     known = ledger.load(paths)
     if known is not None and known.op == op and busy(known) and not wait_for_guard(paths, op, GUARD_LIMIT_S):
         raise RefusalError("unknown", f"the guard of {op} is not alive, so nothing was changed: abort it and try again")
+    if known is not None and known.op == op and known.state == ARMED and known.kind in AHEAD:
+        _check_files(host, paths)
     return {"txn": to_json(applied(paths, lambda at: Swap(at, op)))}
 
 
@@ -193,6 +195,15 @@ def _check_runs(paths: UnitPaths, txn: Txn, state: UnitState, judged: str) -> No
         )
     if list(process.argv) != releases.read(paths, txn.candidate)["argv"]:
         raise RefusalError("drift", f"the main process of {paths.unit} does not run the release that was judged")
+
+
+def _check_files(host: Host, paths: UnitPaths) -> None:
+    """Refuses what somebody has edited since the arm: it would be judged along with the candidate."""
+    if not unit_files.touched(paths):
+        return
+    found = outside.changed(host, paths, host.systemctl.show(paths.unit, *outside.PROPERTIES))
+    if found:
+        raise RefusalError("drift", f"{found['text']}, so nothing was stopped", {"files": found["files"]})
 
 
 def _down(host: Host, unit: str, limit_s: float) -> bool:

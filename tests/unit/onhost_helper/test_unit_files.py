@@ -257,6 +257,24 @@ def test_nothing_of_it_stops_a_way_back(host: Host) -> None:
     assert "TOPK=8" in Path(path).read_text(), "somebody's edit is theirs"
 
 
+def test_an_edit_between_arm_and_stop_is_not_judged_along(host: Host) -> None:
+    host.adopted()
+    assert host.arm(host.put("--speculative-ddtree-budget", "16"))["ok"]
+    before = host.invocation()
+    path = _edit(host, "[Service]", "# with a remark\n[Service]")
+    added = host.file(FILE).with_name(f"{UNIT}.d") / "50-mine.conf"
+    added.write_text("[Service]\nLimitNOFILE=5\n")
+    cause, message = host.refused("swap", op=OP)
+    assert cause == "drift"
+    assert f"{added} was added (LimitNOFILE=)" in message
+    assert path not in message.replace(str(added), "")
+    host.ok("fail", op=OP, cause=cause, evidence=[{"text": message}])
+    wait_until("it is over", lambda: host.ok("state")["txn"]["settled"], 60)
+    state = host.ok("state")
+    assert (state["txn"]["state"], host.invocation(), state["quarantine"]) == ("ROLLED_BACK", before, [])
+    assert state["history"][-1]["text"] == message
+
+
 def test_an_adoption_of_before_shows_no_change_until_it_is_taken_once(host: Host) -> None:
     host.adopted()
     host.state_file("unit-files.json").unlink()
