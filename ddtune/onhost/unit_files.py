@@ -189,16 +189,27 @@ def _hash(salt: str, name: str, values: Sequence[str]) -> str:
 
 def _public(path: str) -> Optional[str]:
     """A hash of what everybody may read of ``path`` anyway, without keys; None where not everybody may read it."""
-    try:
-        if not os.stat(path).st_mode & 0o004:
-            return None
-    except OSError:
+    if not _open_to_all(path):
         return None
     # Imported here, since every start of the service waits for this module and needs none of it.
     from .redact import redact_text
 
     lines = (f"{name}={redact_text(value)}" for name, found in sorted((read(path) or {}).items()) for value in found)
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _open_to_all(path: str) -> bool:
+    path = os.path.realpath(path)
+    try:
+        if not os.stat(path).st_mode & 0o004:
+            return False
+        while path != "/":
+            path = os.path.dirname(path)
+            if not os.stat(path).st_mode & 0o001:
+                return False
+    except OSError:
+        return False
+    return True
 
 
 def _change(path: str, what: str, names: Iterable[str]) -> Change:

@@ -67,7 +67,12 @@ class Disk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Disk:
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    # What lies above the test's own folder is nobody else's to enter.
+    stat = os.stat
+    above = {str(folder) for folder in tmp_path.parents} | {str(tmp_path)}
+    opened = os.stat_result((0o40755, *stat("/")[1:]))
+    monkeypatch.setattr(os, "stat", lambda path, **how: opened if str(path) in above else stat(path, **how))
     made = Disk(tmp_path)
     made.keep()
     return made
@@ -177,6 +182,18 @@ def test_no_value_is_kept_and_none_can_be_guessed(disk: Disk) -> None:
     disk.keep()
     (second,) = json.loads(Path(disk.paths.unit_files).read_text())["files"]
     assert not set(first["settings"].values()) & set(second["settings"].values())
+
+
+@pytest.mark.parametrize("closed", ["etc/systemd", f"{FILE}.d", DROP_IN])
+def test_what_not_everybody_may_read_has_no_hash_without_salt(disk: Disk, closed: str) -> None:
+    disk.write(DROP_IN, "[Service]\nEnvironment=PIN=1234\n")
+    disk.keep()
+    assert all(one["public"] for one in json.loads(Path(disk.paths.unit_files).read_text())["files"])
+    (disk.root / closed).chmod(0o700)
+    disk.keep()
+    assert json.loads(Path(disk.paths.unit_files).read_text())["files"][-1]["public"] is None
+    disk.write(DROP_IN, "[Service]\nEnvironment=PIN=1235\n")
+    assert disk.changed() == [f"{DROP_IN} was edited (Environment=)"]
 
 
 def test_who_may_not_read_the_salt_sees_which_files(disk: Disk) -> None:
