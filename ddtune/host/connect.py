@@ -37,10 +37,17 @@ async def connect(target: Target) -> AsyncIterator[Connection]:
             yield await stack.enter_async_context(open_system(route, hops))
             return
         tunnel: asyncssh.SSHClientConnection | None = None
+        before = ""
         for hop in hops:
-            tunnel = await _open(hop, tunnel)
+            try:
+                tunnel = await _open(hop, tunnel, before)
+            except Unreachable as error:
+                way = ", ".join(one.label for one in hops)
+                failed = f"{route.label} cannot be reached, on the way over {way}: {error.message}"
+                raise Unreachable(error.cause, failed) from None
             stack.push_async_callback(_close, tunnel)
-        ssh = await _open(route, tunnel)
+            before = hop.label
+        ssh = await _open(route, tunnel, before)
         stack.push_async_callback(_close, ssh)
         yield AsyncsshConnection(ssh, route)
 
@@ -82,7 +89,8 @@ class _Client(asyncssh.SSHClient):
         self._login_begins.set()
 
 
-async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> asyncssh.SSHClientConnection:
+async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None, before: str) -> asyncssh.SSHClientConnection:
+    """A login at ``route`` through ``tunnel``, which ends at the jump host ``before``."""
     known = load_known_hosts(route.known_hosts)
     keys, halves, tried = usable(route)
     login_begins = asyncio.Event()
@@ -92,7 +100,8 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> as
             extend = asyncio.ensure_future(_extend(limit, login_begins, route.login_timeout_s))
             try:
                 return await asyncssh.connect(
-                    route.host,
+                    # As OpenSSH has it, in certificates and known_hosts too.
+                    route.host.lower(),
                     route.port,
                     config=[],
                     options=None,
@@ -116,8 +125,8 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> as
                 extend.cancel()
     except TimeoutError:
         raise Unreachable("timeout", _timeout_message(route, client, login_begins.is_set())) from None
-    except asyncssh.HostKeyNotVerifiable:
-        raise refusal(route, known, client.shown, client.address) from None
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise refusal(route, known, client.shown, client.address, error.reason) from None
     except asyncssh.PermissionDenied:
         raise Unreachable("auth_failed", _auth_message(route, tried)) from None
     except asyncssh.KeyExchangeFailed as error:
@@ -136,7 +145,7 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None) -> as
     except asyncssh.ChannelOpenError as error:
         raise Unreachable(
             "no_route",
-            f"the jump host before {route.label} cannot reach {route.host} port {route.port}: {error.reason}.",
+            f"the jump host {before} cannot reach {route.label} ({route.host} port {route.port}): {error.reason}.",
         ) from None
     except (asyncssh.Error, OSError) as error:
         cause = "lost" if client.answered else "no_route"

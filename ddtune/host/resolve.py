@@ -26,7 +26,7 @@ _HONOURED_WORDS = """
 _HONOURED = frozenset(_HONOURED_WORDS.split())
 _WITHOUT_EFFECT_WORDS = """
     addkeystoagent batchmode canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
-    canonicalizepermittedcnames checkhostip clearallforwardings compression connectionattempts controlmaster controlpath
+    canonicalizepermittedcnames clearallforwardings compression connectionattempts controlmaster controlpath
     controlpersist dynamicforward enableescapecommandline escapechar exitonforwardfailure fingerprinthash
     forkafterauthentication forwardagent forwardx11 forwardx11timeout forwardx11trusted gatewayports
     gssapiauthentication gssapidelegatecredentials gssapikeyexchange gssapikexalgorithms gssapirenewalforcesrekey
@@ -163,8 +163,8 @@ def _own(target: Target) -> Route:
 def _agent(value: str | None, names: _Names) -> str | None:
     if value is None or value == "SSH_AUTH_SOCK":
         return os.environ.get("SSH_AUTH_SOCK") if value else None
-    if value.startswith("$"):
-        return os.environ.get(value.strip("${}"))
+    if value.startswith("$") and not value.startswith("${"):
+        return os.environ.get(value[1:])
     return str(names.path(value))
 
 

@@ -52,6 +52,7 @@ _SAID = (
         "changed_host_key",
         "its host key changed; compare it on the host before replacing",
     ),
+    (r"Certificate invalid", "unknown_host_key", "the certificate of its host key is not valid"),
     (r"host key is known for .* strict|Host key verification failed", "unknown_host_key", "its host key is not known"),
     (r"Too many authentication failures", "auth_failed", "it hung up after too many keys: name one with IdentityFile"),
     (r"Permission denied", "auth_failed", "it did not let the user in"),
@@ -144,7 +145,9 @@ def _over(ssh: str, hops: Sequence[Route]) -> str:
     for hop in hops:
         # What is inside is expanded once more for each ssh around it.
         inside = ["-o", f"ProxyCommand={command.replace('%', '%%')}"] if command else []
-        command = shlex.join([ssh, *_base(hop), *inside, "-o", "ControlPath=none", "-W", "[%h]:%p", "--", hop.alias])
+        # An IPv6 zone has a % of its own.
+        alias = hop.alias.replace("%", "%%")
+        command = shlex.join([ssh, *_base(hop), *inside, "-o", "ControlPath=none", "-W", "[%h]:%p", "--", alias])
     return command
 
 

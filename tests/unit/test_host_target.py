@@ -8,7 +8,7 @@ import pytest
 
 from ddtune.host.errors import Unreachable
 from ddtune.host.resolve import resolve, route_of
-from ddtune.host.system_ssh import _base, why
+from ddtune.host.system_ssh import _base, _over, why
 from ddtune.host.target import Target
 
 
@@ -72,13 +72,18 @@ def test_a_host_without_known_hosts_is_refused() -> None:
         ("addressfamily", "inet6"),
         ("hostkeyalgorithms", "ssh-ed25519"),
         ("verifyhostkeydns", "true"),
+        ("checkhostip", "yes"),
         ("pkcs11provider", "/usr/lib/opensc.so"),
         ("anoptionofnextyears", "yes"),
     ],
 )
 def test_what_asyncssh_would_not_honour_goes_over_the_systems_ssh(option: str, value: str) -> None:
     defaults = _ssh_g(
-        ciphers="chacha20,aes128-ctr", addressfamily="any", hostkeyalgorithms="all", verifyhostkeydns="no"
+        ciphers="chacha20,aes128-ctr",
+        addressfamily="any",
+        hostkeyalgorithms="all",
+        verifyhostkeydns="no",
+        checkhostip="no",
     )
     assert route_of(Target("b300"), _ssh_g(**{option: value}), defaults).system == (option,)
     assert route_of(Target("b300"), defaults, defaults).system == ()
@@ -118,6 +123,18 @@ def test_the_name_that_keys_are_kept_under_is_the_alias_of_the_key() -> None:
 def test_what_the_system_ssh_is_told_stands_before_any_configuration() -> None:
     route = route_of(Target("b300"), _ssh_g(nohostauthenticationforlocalhost="yes"), _ssh_g())
     assert {"StrictHostKeyChecking=yes", "NoHostAuthenticationForLocalhost=no"} <= set(_base(route))
+
+
+def test_the_zone_of_a_hop_is_no_token_of_ssh() -> None:
+    zoned, plain = (route_of(Target(name), _ssh_g(hostname=name)) for name in ("fe80::1%eth0", "b"))
+    assert "-- fe80::1%%eth0" in _over("ssh", [zoned])
+    assert "-- fe80::1%%%%eth0" in _over("ssh", [zoned, plain]), "each ssh on the way expands it once"
+
+
+def test_an_agent_is_named_by_a_variable_or_below_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "/run/mine")
+    for written, found in (("$MINE", "/run/mine"), ("${MINE}", "/run/mine"), ("${MINE}/agent", "/run/mine/agent")):
+        assert route_of(Target("b300"), _ssh_g(identityagent=written)).agent == found
 
 
 @pytest.mark.parametrize(("passed", "named"), [(0, "second"), (1, "first"), (2, None)])
