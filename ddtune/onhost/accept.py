@@ -23,10 +23,14 @@ def accept(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     paths = host.adopted(unit)
     with store.locked(paths):
         refuse_busy(paths)
-        props = host.systemctl.show(unit, *unit_files.PROPERTIES, "User", "Group")
-        found, known = unit_files.changed(paths, props), os.path.exists(paths.unit_files)
+        known = unit_files.kept(paths)
+        found = unit_files.changed(paths, host.systemctl.show(unit, *unit_files.PROPERTIES))
         if known and not found:
             return {"files": [], "first": False}
+        if found:
+            # What is taken is what counts from the next start on, its user too.
+            host.systemctl.daemon_reload()
+        props = host.systemctl.show(unit, *unit_files.PROPERTIES, "User", "Group")
         if found:
             _hand_over(host, paths, props)
             text = f"taken as they are now: {'; '.join(one.text for one in found)}"

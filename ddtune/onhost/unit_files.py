@@ -104,9 +104,14 @@ def files(paths: UnitPaths, fragment: str, drop_ins: Sequence[str]) -> list[str]
 def keep(paths: UnitPaths, props: Mapping[str, str]) -> None:
     """Writes down the files as they are now."""
     salt, now = releases.salt(paths), _of(paths, props)
-    kept = [one for one in (_fingerprint(path, salt) for path in now) if one]
-    said = {"schema": SCHEMA, "at": clock.wall(), "files": kept, "stats": _stats(now)}
+    found = [one for one in (_fingerprint(path, salt) for path in now) if one]
+    said = {"schema": SCHEMA, "at": clock.wall(), "files": found, "stats": _stats(now)}
     store.write_json(paths.unit_files, said)
+
+
+def kept(paths: UnitPaths) -> bool:
+    """Whether there is anything to compare with."""
+    return bool(_known(paths)) and releases.known_salt(paths) is not None
 
 
 def changed(paths: UnitPaths, props: Mapping[str, str]) -> list[Change]:

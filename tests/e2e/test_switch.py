@@ -75,18 +75,24 @@ def test_an_edit_of_the_units_files_is_named_and_theirs_and_taken_on_request(on_
             (file, "edited", ["Environment", "User"])
         ], taken
         assert guest.file(file).read_text() == edited
+        assert _readers(on_b8) == "ops"
         plan = operator.run("switch", HOST, "b16-eager", "--dry-run", "--json")
         assert plan.code == 0, plan
         assert not [note for note in on_b8.status()["notes"] if file in note]
         assert on_b8.history()[-1]["text"] == f"taken as they are now: {file} was edited (Environment=, User=)"
     finally:
         guest.put(file, before)
-        guest.ssh(["systemctl", "daemon-reload"])
     back = operator.run("adopt", HOST, "--json")
     assert [one["path"] for one in back.json["accepted"]] == [file], back
+    assert _readers(on_b8) == "sglang", "also where systemd had not read it yet"
     guest.ssh(["systemctl", "restart", UNIT])
     on_b8.wait_ready()
     assert guest.out(["ps", "-o", "user=", "-p", guest.show("MainPID")]).strip() == "sglang"
+
+
+def _readers(service: Service) -> str:
+    """The group that may read the stable release."""
+    return service.guest.out(["stat", "-Lc", "%G", f"/var/lib/ddtune/{UNIT}/stable/release.json"]).strip()
 
 
 def test_eager_commits(on_b8: Service, numbers: dict[str, float]) -> None:
