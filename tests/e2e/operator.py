@@ -25,7 +25,7 @@ def write_config(guest: Guest, folder: Path, limits: dict[str, float] | None = N
 
 
 def config_text(guest: Guest, limits: Mapping[str, float] | None = None, **fields: object) -> str:
-    """A config.toml that names the guest HOST; ``fields`` are of its table, ``limits`` of its limits."""
+    """A config.toml that names the guest HOST; ``fields`` are of its table (None: unsaid), ``limits`` of its limits."""
     table: dict[str, object] = {
         "ssh": "root@127.0.0.1",
         "port": guest.port,
@@ -44,7 +44,7 @@ def config_text(guest: Guest, limits: Mapping[str, float] | None = None, **field
 
 def _toml(table: Mapping[str, Any]) -> list[str]:
     # A JSON scalar is a TOML scalar.
-    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    return [f"{key} = {json.dumps(value)}" for key, value in table.items() if value is not None]
 
 
 @dataclass(frozen=True)

@@ -77,11 +77,16 @@ def test_every_command_is_looked_at() -> None:
 
 @dataclass(frozen=True)
 class Host:
-    """An adopted service, one of its operations, and those who come to it: root, root who may only look, and eve."""
+    """An adopted service, one of its operations, and those who come to it.
+
+    They are root, root whose configuration does not say that it may write, or says that it may not, and eve,
+    who may only look.
+    """
 
     service: Service
     op: str
     root: Operator
+    looking: Operator
     unwilling: Operator
     eve: Operator
 
@@ -106,8 +111,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             service,
             op,
             service.operator,
+            Operator(guest, folder / "looking", write=None),
             Operator(guest, folder / "unwilling", write=False),
-            Operator(guest, folder / "eve", ssh="eve@127.0.0.1"),
+            Operator(guest, folder / "eve", ssh="eve@127.0.0.1", write=None),
         )
 
 
@@ -164,13 +170,13 @@ def _all(host: Host, operator: Operator, commands: Mapping[str, tuple[str, ...]]
 
 def test_looking_writes_nothing(host: Host) -> None:
     looks = {name: words for name, words in LOOKS.items() if name != "watch"}
-    seen, codes = _all(host, host.root, looks)
+    seen, codes = _all(host, host.looking, looks)
     assert seen.writes == ()
     assert {name: code for name, code in codes.items() if code and (name, code) != ("doctor", 9)} == {}
 
 
 def test_a_watch_writes_its_sign_of_life_alone(host: Host) -> None:
-    seen, codes = _all(host, host.root, {"watch": LOOKS["watch"]})
+    seen, codes = _all(host, host.looking, {"watch": LOOKS["watch"]})
     assert codes == {"watch": 0}
     assert f"{STATE}/watch.json" in seen.paths()
     assert [path for path in seen.paths() if not path.startswith(SIGN_OF_LIFE)] == []

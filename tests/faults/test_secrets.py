@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -181,6 +182,7 @@ def test_a_planted_key_stays_where_it_was(tmp_path: Path) -> None:
             notify.chmod(0o600)
         with _sampling() as sampler:
             site = adopt(guest, operator, ["--api-key", KEYS[0], "--admin-api-key", KEYS[1]])
+            shutil.copytree(operator.config.parent / "profiles", plain.config.parent / "profiles")
             said = _run(site, plain, screens)
             wait_until("both ends and the incident are told", lambda: len(webhook.got) >= 3, 60)
         # From here on the search itself has the keys among its arguments.
