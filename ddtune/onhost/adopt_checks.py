@@ -22,7 +22,7 @@ PROPERTIES = (
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 CONTAINERS = ("docker", "podman", "nerdctl", "ctr", "apptainer", "singularity", "systemd-nspawn")
 _TYPES = ("simple", "exec", "notify", "notify-reload", "idle")
-_ON_LOOPBACK = ("0.0.0.0", "127.0.0.1", "localhost", "::")
+_ON_LOOPBACK = ("0.0.0.0", "127.0.0.1", "localhost", "::", "::1")
 _NOT_ASKED = {
     "--ssl-certfile": "its API speaks TLS, and ddtune asks over the host's loopback without it",
     "--is-embedding": "it generates nothing that could be judged",
@@ -73,7 +73,8 @@ def not_asked(argv: Sequence[str]) -> Optional[str]:
     """Why an engine with this command line could not be asked, or not be judged, on this host's loopback alone."""
     host = flag_value(argv, "--host")
     if host is not None and host not in _ON_LOOPBACK:
-        return f"listens on {host} only, and ddtune asks it on 127.0.0.1: let its --host be 0.0.0.0 or 127.0.0.1"
+        others = ", ".join(one for one in _ON_LOOPBACK if one != "localhost")
+        return f"listens on {host} only, and ddtune asks it on this host's loopback: let its --host be one of {others}"
     nodes = flag_value(argv, "--nnodes") or "1"
     if nodes.isdigit() and int(nodes) > 1:
         return f"is one of {nodes} nodes of one engine (--nnodes): a restart of this one alone would break the others"

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .loopback import Loopback
+
 MAX_BODY = 16 * 1024 * 1024
 """Bytes of an answer that are read at most."""
 
@@ -43,7 +45,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Api:
-    """The API of one engine on 127.0.0.1.
+    """The API of one engine on this host's loopback.
 
     ``key`` is sent as a Bearer token and is never part of an error. ``connect_s`` limits the connection and
     ``limit_s`` the whole call, both in seconds.
@@ -67,7 +69,7 @@ class Api:
 
     def _call(self, method: str, path: str, body: bytes | None, limit_s: float | None) -> Reply:
         end = time.monotonic() + (self.limit_s if limit_s is None else limit_s)
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.connect_s)
+        connection = Loopback(self.port, self.connect_s)
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if self.key is not None:
             headers["Authorization"] = f"Bearer {self.key}"
@@ -78,7 +80,7 @@ class Api:
             response = connection.getresponse()
             return Reply(response.status, _read(connection, response, end))
         except ConnectionRefusedError:
-            raise ApiError("refused", f"nothing listens on 127.0.0.1:{self.port}") from None
+            raise ApiError("refused", f"nothing listens on 127.0.0.1:{self.port} or [::1]:{self.port}") from None
         except TimeoutError:
             raise ApiError("timeout", f"127.0.0.1:{self.port}{path} did not answer in time") from None
         except (OSError, http.client.HTTPException) as error:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Optional
 
+from .loopback import Loopback
+
 MAX_BODY = 32 << 20
 _CHUNK = 1 << 16
 
@@ -63,7 +65,7 @@ class Connection:
 
     def _asked(self, path: str, headers: Mapping[str, str], end: float) -> http.client.HTTPResponse:
         if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self._port)
+            self._connection = Loopback(self._port, 1.0)
         connection = self._connection
         connection.timeout = max(0.01, end - time.monotonic())
         if connection.sock is not None:

@@ -17,6 +17,8 @@ import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
+from .loopback import Loopback
+
 MAX_BODY = 4 * 1024 * 1024
 CONNECT_S = 5.0
 
@@ -114,7 +116,7 @@ class Load:
         asked = self.requests[position]
         begun = time.monotonic()
         limit = min(float(asked.get("timeout_s") or self.timeout_s), max(0.1, self.deadline - begun))
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=min(CONNECT_S, limit))
+        connection = Loopback(self.port, min(CONNECT_S, limit))
         with self.guard:
             self.open[position] = connection
         try:

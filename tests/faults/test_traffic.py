@@ -116,16 +116,16 @@ def _call_and_die(site: Site, op: str) -> None:
         site.host.call("stop", op=op)
 
 
-def _open(site: Site, network: Network, user: Users) -> None:
+def _open(site: Site, network: Network, users: Users) -> None:
     """Nothing is held, and users are served by stable."""
     wait_until("nothing is held", lambda: not _table(network), 15)
     assert not site.guest.file(f"{RUN}/held.json").exists()
-    wait_until("users are served", lambda: user.served() == list(ADDRESSES), 30)
+    wait_until("users are served", lambda: users.served() == list(ADDRESSES), 30)
 
 
 def test_no_user_reaches_the_trial_before_its_quick_gate(far: tuple[Site, Network, Users]) -> None:
-    site, network, user = far
-    assert user.served() == list(ADDRESSES)
+    site, network, users = far
+    assert users.served() == list(ADDRESSES)
     plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json").json
     assert plan["traffic"] == "held"
     assert not any(finding["blocks"] for finding in plan["findings"])
@@ -136,19 +136,19 @@ def test_no_user_reaches_the_trial_before_its_quick_gate(far: tuple[Site, Networ
     out, err = process.communicate(timeout=120)
     answer = json.loads(out)
     assert (process.returncode, answer["outcome"]) == (0, "committed"), (answer, err)
-    judged = user.answered(times["ready"], times["lifted"])
+    judged = users.answered(times["ready"], times["lifted"])
     assert len(judged) > 5, "the trial served on loopback, and users tried"
-    assert not any(user.answered(times["stopped"], times["lifted"]))
-    assert any(user.answered(times["lifted"] + 0.5, times["lifted"] + 10))
-    _open(site, network, user)
+    assert not any(users.answered(times["stopped"], times["lifted"]))
+    assert any(users.answered(times["lifted"] + 0.5, times["lifted"] + 10))
+    _open(site, network, users)
     site.operator.run("rollback", HOST, "--yes", "--json", timeout=150)
     site.remember()
-    _open(site, network, user)
+    _open(site, network, users)
 
 
 def test_no_other_door_and_no_address_of_its_own_leads_to_a_held_trial(far: tuple[Site, Network, Users]) -> None:
     """An engine that listens on IPv4 alone, and on a second port: gRPC's, for which a plain server stands in."""
-    site, network, user = far
+    site, network, users = far
     door, port = free_port(), site.guest.api_port
     with within(network.host):
         server = subprocess.Popen(
@@ -164,38 +164,58 @@ def test_no_other_door_and_no_address_of_its_own_leads_to_a_held_trial(far: tupl
         site.host.wait_ready(op)
         outside = {(address, at) for address in ADDRESSES for at in (port, door)}
         assert {one for one in outside if _connects(network.operator, *one)} == set()
-        assert user.served() == []
+        assert users.served() == []
         # What users' proxy on this host may ask is held as well, loopback is not.
         own = {(address, at) for address in (HOST_IP, HOST_IP6) for at in (port, door)}
         assert {one for one in own if _connects(network.host, *one)} == set()
         inside = {("127.0.0.1", port), ("127.0.0.1", door), ("::1", door)}
         assert {one for one in inside if _connects(network.host, *one)} == inside
         site.host.ok("lift", op=op)
-        assert user.served() == [HOST_IP, f"::ffff:{HOST_IP}"]
+        assert users.served() == [HOST_IP, f"::ffff:{HOST_IP}"]
         assert all(_connects(network.operator, address, door) for address in ADDRESSES)
         site.host.ok("abort", op=op)
         site.back(op, "aborted")
     finally:
         server.kill()
         server.wait()
-    _open(site, network, user)
+    _open(site, network, users)
+
+
+@pytest.mark.slow
+def test_an_engine_on_ipv6_alone_is_judged_and_held(far: tuple[Site, Network, Users]) -> None:
+    """One worker takes IPv6 alone: ddtune asks it on ::1, and nobody else reaches it before its quick gate."""
+    site, network, users = far
+    folder = site.operator.config.parent / "profiles"
+    text = (folder / "t7.toml").read_text()
+    (folder / "six.toml").write_text(f'args = ["--host", "::", "--tokenizer-worker-num", "1"]\n{text}')
+    code, answer = site.switch("six")
+    assert (code, answer["outcome"]) == (0, "committed"), answer
+    times = site.txn()["times"]
+    assert len(users.answered(times["ready"], times["lifted"])) > 5
+    assert not any(users.answered(times["stopped"], times["lifted"]))
+    assert users.served() == [HOST_IP6]
+    assert not _connects(network.host, "127.0.0.1", site.guest.api_port)
+    assert site.status()["service"]["health"] in ("serving", "idle")
+    site.operator.run("rollback", HOST, "--yes", "--json", timeout=150)
+    site.remember()
+    _open(site, network, users)
 
 
 @pytest.mark.slow
 def test_a_bad_trial_answers_no_user(far: tuple[Site, Network, Users]) -> None:
-    site, network, user = far
+    site, network, users = far
     code, answer = site.switch("t3", "--force")
     assert (code, answer["outcome"]) == (3, "rolled_back"), answer
     assert answer["served_ungated"] == 0
     times = site.txn()["times"]
-    assert not any(user.answered(times["stopped"], times["rollback_stopped"]))
-    _open(site, network, user)
+    assert not any(users.answered(times["stopped"], times["rollback_stopped"]))
+    _open(site, network, users)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dies", ["controller", "guard", "both", "helper"])
 def test_whoever_dies_users_come_back(far: tuple[Site, Network, Users], dies: str) -> None:
-    site, network, user = far
+    site, network, users = far
     op = site.host.arm(site.candidate(7), traffic="held", lease_s=4)
     site.host.ok("swap", op=op)
     guard = f"ddtune-guard-{op}.service"
@@ -210,7 +230,7 @@ def test_whoever_dies_users_come_back(far: tuple[Site, Network, Users], dies: st
         site.host.ok("stop", op=op)
         site.host.ok("start", op=op)
         site.host.wait_ready(op)
-        assert user.served() == []
+        assert users.served() == []
     if dies in ("guard", "both"):
         site.guest.ssh(["systemctl", "kill", "-s", "KILL", guard])
         wait_until("the guard is back", lambda: site.guest.show("MainPID", guard) != "0", 10)
@@ -218,21 +238,21 @@ def test_whoever_dies_users_come_back(far: tuple[Site, Network, Users], dies: st
     # Nobody renews the lease: the controller is dead in each case.
     site.settled(op)
     site.back(op)
-    _open(site, network, user)
+    _open(site, network, users)
 
 
 @pytest.mark.slow
 def test_a_killed_controller_in_the_gate(far: tuple[Site, Network, Users]) -> None:
-    site, network, user = far
+    site, network, users = far
     process = site.start_switch("t7", "--force")
     op = site.until(process, "the gate", reached("TRIAL", ready=True))["op"]
     kill(process)
     site.back(op, "lease_lost")
-    _open(site, network, user)
+    _open(site, network, users)
 
 
 def test_a_host_without_nftables_refuses_and_says_so(far: tuple[Site, Network, Users]) -> None:
-    site, network, user = far
+    site, network, users = far
     site.guest.ssh(["mv", "/usr/sbin/nft", "/usr/sbin/nft.away"])
     try:
         plan = site.operator.run("switch", HOST, "t7", "--dry-run", "--json")
@@ -245,18 +265,18 @@ def test_a_host_without_nftables_refuses_and_says_so(far: tuple[Site, Network, U
         assert (refused["ok"], refused["cause"]) == (False, "unsupported_unit")
     finally:
         site.guest.ssh(["mv", "/usr/sbin/nft.away", "/usr/sbin/nft"])
-    _open(site, network, user)
+    _open(site, network, users)
 
 
 @pytest.mark.slow
 def test_a_flushed_ruleset_is_put_back_and_a_power_cut_lifts(far: tuple[Site, Network, Users]) -> None:
-    site, network, user = far
+    site, network, users = far
     op = site.host.trial(site.candidate(7), traffic="held")
     site.host.wait_ready(op)
     with within(network.host):
         subprocess.run(["nft", "flush", "ruleset"], check=True)
     wait_until("it is held again", lambda: _table(network), 10)
-    assert user.served() == []
+    assert users.served() == []
     with within(network.host):
         site.guest.power_cut()
         # The guest has no kernel of its own, whose rules a power cut would take along.
@@ -266,7 +286,7 @@ def test_a_flushed_ruleset_is_put_back_and_a_power_cut_lifts(far: tuple[Site, Ne
         site.guest.known_hosts.write_text(known)
     site.wait_ready()
     assert site.budget() == STABLE
-    _open(site, network, user)
+    _open(site, network, users)
 
 
 def test_with_every_program_dead_the_kernel_lifts(tmp_path: Path) -> None:
