@@ -67,6 +67,11 @@ class Sampler:
                 if key.encode() in env:
                     self.found.add(f"environment of {argv[:200]!r}")
 
+    def finds(self, pid: int, sign: str) -> bool:
+        """Whether a look at ``pid`` finds a key in the place that ``sign`` names."""
+        self._look(str(pid))
+        return any(one.startswith(sign) for one in self.found)
+
     def close(self) -> None:
         self._over.set()
         self._thread.join()
@@ -278,9 +283,10 @@ def _leaks_are_found(site: Site, operators: Path, sampler: Sampler, screens: Scr
     sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
     for argv, env, sign in (([*sleeps, KEYS[0]], {}, "argv: "), (sleeps, {"KEY": KEYS[1]}, "environment of ")):
         with subprocess.Popen(argv, env=env) as leaking:
-            sampler._look(str(leaking.pid))
-            leaking.kill()
-        assert [one for one in sampler.found if one.startswith(sign)], sign
+            try:
+                wait_until(sign, lambda pid=leaking.pid, sign=sign: sampler.finds(pid, sign), 15, 0.02)
+            finally:
+                leaking.kill()
         sampler.found.clear()
     # In the middle of it the line ends, as at the frame of a panel.
     shown = Screens(screens._folder)
