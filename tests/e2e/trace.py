@@ -42,7 +42,7 @@ NOWHERE = ("/dev/null", "/dev/tty", "/dev/nvidia")
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
 _CALL = re.compile(r"^(\w+)\((.*)\) += +(-?\d+|\?)")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_DESCRIPTOR = re.compile(r"\d+<([^>]*)>")
+_DESCRIPTOR = re.compile(r"(?:\d+|AT_FDCWD)<([^>]*)>")
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,20 @@ def write_of(line: str) -> tuple[str, str] | None:
     match = _CALL.match(line.replace("<unfinished ...>", ") = ?"))
     if match is None or match[3].startswith("-") or match[1] in PROCESSES.split(","):
         return None
-    found = _QUOTED.search(match[2]) or _DESCRIPTOR.search(match[2])
-    path = found[1] if found else "?"
+    path = _path(match[2])
     opens = match[1] in ("open", "openat", "openat2", "creat")
     if opens and match[1] != "creat" and not _WRITES.search(match[2]):
         return None
     return None if opens and path.startswith(NOWHERE) else (path, line)
+
+
+def _path(arguments: str) -> str:
+    """The first path of a call's arguments, whole: beside a name that is not stands its folder."""
+    named, beside = _QUOTED.search(arguments), _DESCRIPTOR.search(arguments)
+    if named is None or (beside and not named[1].startswith("/") and beside.start() < named.start()):
+        folder = beside[1] if beside else "?"
+        return f"{folder.rstrip('/')}/{named[1]}" if named else folder
+    return named[1]
 
 
 def attributed(traces: Mapping[int, str], root: str = "sshd") -> Seen:
