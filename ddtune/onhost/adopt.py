@@ -34,13 +34,14 @@ from .paths import UnitPaths
 from .redact import redact_argv
 from .release_rules import guarded_names
 from .unit import SystemctlError
+from .verbs_release import META, said
 
 _CHANGED_SINCE_S = 1.0
 
 ADOPT: schema.Fields = {
     "site": schema.maybe(schema.document(), {}),
     "profile": schema.maybe(schema.name, "adopted"),
-    "meta": schema.maybe(schema.document(), {}),
+    "meta": schema.maybe(META, {}),
     "owner": schema.maybe(schema.OWNER, {}),
     "invocation": schema.maybe(schema.name),
     "stop_timeout_s": schema.maybe(schema.number(5, 86400), drop_in.STOP_TIMEOUT_S),
@@ -123,7 +124,7 @@ def adopt(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
             if store.read_json(paths.site) is not None:
                 undo.pop_all()
                 return _already(paths)
-            sha = releases.put(paths, release, {**fields["meta"], "profile": fields["profile"]}, gid)
+            sha = releases.put(paths, release, {**said(fields["meta"]), "profile": fields["profile"]}, gid)
             store.write_json(paths.base, base, 0o440, gid)
             releases.set_stable(paths, sha)
             _note(paths, fields, {"profile": fields["profile"], "release": sha})

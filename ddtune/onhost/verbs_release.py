@@ -40,12 +40,17 @@ JUDGED: schema.Fields = {
 RECORD: schema.Fields = {"entry": schema.document(64 * 1024)}
 
 
+def said(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What of ``META`` was sent."""
+    return {name: value for name, value in meta.items() if value is not None}
+
+
 def put_release(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
     """Keeps a release, its keys filled in from the base, and answers the name that it has on this host."""
     paths = host.adopted(unit)
     site = store.read_json(paths.site) or {}
     gid = group_id(str(site.get("user") or ""), str(site.get("group") or ""))
-    meta = {name: value for name, value in fields["meta"].items() if value is not None}
+    meta = said(fields["meta"])
     with store.locked(paths):
         try:
             release = release_rules.completed(fields["release"], read_base(paths))

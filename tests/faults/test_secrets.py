@@ -203,13 +203,14 @@ def test_a_planted_key_stays_where_it_was(tmp_path: Path) -> None:
 
         # The same service with its key on its command line alone.
         with _sampling() as sampler:
-            said = [
-                _ran(plain, *words)
-                for words in (
-                    *(("unadopt", HOST), ("adopt", HOST), ("switch", HOST, "t7", "--yes", "--force")),
-                    *(("gate", HOST, "--quick"), ("status", HOST), ("doctor", HOST)),
-                )
-            ]
+            assert plain.run("unadopt", HOST, "--json").code == 0
+            guest.ssh(["systemctl", "restart", UNIT])
+            site.wait_ready()
+            adopted = plain.run("adopt", HOST, "--json", timeout=120)
+            assert adopted.code == 0, adopted
+            said = [adopted.out, adopted.err]
+            said.append(_ran(plain, "switch", HOST, "t7", "--yes", "--force"))
+            said += [_ran(plain, *words) for words in (("gate", HOST, "--quick"), ("status", HOST), ("doctor", HOST))]
         (operators / "leak.txt").unlink()
         (operators / "leak.gz").unlink()
         guest.file(f"{STATE}/leak.json").unlink(missing_ok=True)

@@ -122,6 +122,7 @@ class Ground:
         self._starts = 0
         self.phases: dict[str, Tree] = {}
         self.usual: set[str] = set()
+        self._release: dict[str, Any] = {}
         self.known: dict[str, Any] = {}
 
     # what the helper starts
@@ -240,9 +241,9 @@ class Ground:
         """Each phase from the one before it, by requests as ddtune sends them."""
         stable = self.good("state")["stable"]["release"]
         base = self.good("base")
-        release = {"argv": [*base["argv"], "--speculative-ddtree-budget", "16"], "cwd": base["cwd"], "env_set": {},
-                   "env_unset": [], "schema": 1}  # fmt: skip
-        candidate = self.good("put_release", release=release, meta={"profile": "b16"})["release"]
+        self._release = {"argv": [*base["argv"], "--speculative-ddtree-budget", "16"], "cwd": base["cwd"],
+                         "env_set": {}, "env_unset": [], "schema": 1}  # fmt: skip
+        candidate = self.good("put_release", release=self._release, meta={"profile": "b16"})["release"]
         shutil.copytree(self.paths.state, Path(self.paths.state).parent / OTHER, symlinks=True)
         self.known |= {shapes.UNIT: UNIT, shapes.OTHER_UNIT: OTHER, shapes.OP: OP, shapes.STABLE: stable}
         self.known |= {shapes.CANDIDATE: candidate, shapes.ARGV: base["argv"], shapes.CWD: base["cwd"]}
@@ -290,9 +291,10 @@ class Ground:
         ledger.load(self.paths)
         for entry in releases.listed(self.paths):
             releases.read(self.paths, entry["release"])
-        for verb, fields in (("state", {}), ("inspect", {}), ("hello", {})):
-            unit = None if verb == "hello" else UNIT
-            answer, _ = self.ask({"proto": 1, "verb": verb, "unit": unit, **fields})
+        # One more beside those that are there: what is listed is sorted.
+        self.ask({"proto": 1, "verb": "put_release", "unit": UNIT, "release": self._release})
+        for verb in ("state", "inspect", "hello"):
+            answer, _ = self.ask({"proto": 1, "verb": verb, "unit": None if verb == "hello" else UNIT})
             assert answer["ok"], (verb, answer)
 
     def noted(self, check: Callable[..., Any]) -> Callable[..., Any]:
