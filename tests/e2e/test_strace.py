@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
@@ -153,7 +154,7 @@ def _watch(host: Host, operator: Operator, words: list[str]) -> int:
 def _programs_run(host: Host) -> int:
     """How many of ddtune's installed programs were started since the trace began."""
     texts = (path.read_text(errors="replace") for path in host.service.guest.file(FOLDER).iterdir())
-    return sum(text.count("/ddtune-onhost.pyz") for text in texts)
+    return sum(len(re.findall(r"^execve\(.*/ddtune-onhost\.pyz", text, re.MULTILINE)) for text in texts)
 
 
 def _all(host: Host, operator: Operator, commands: Mapping[str, tuple[str, ...]]) -> tuple[Seen, dict[str, int]]:

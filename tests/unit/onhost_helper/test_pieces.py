@@ -12,7 +12,7 @@ from ddtune.engine.fatal import FATAL_PATTERNS
 from ddtune.engine.log import sanitise
 from ddtune.onhost import adopt_checks, build_probe, drain, drop_in, evidence, inspect_process, redact, schema
 from ddtune.onhost.api import ApiError, flag_value, read_admin_key, read_key
-from ddtune.onhost.paths import Install
+from ddtune.onhost.paths import Install, Paths
 
 PY = "/opt/venv/bin/python3"
 ENGINE = [PY, "-m", "sglang.launch_server"]
@@ -189,12 +189,14 @@ def test_the_key_of_a_file_goes_before_the_arguments(tmp_path: Path) -> None:
     ],
 )
 def test_a_hook_that_fails_is_said(tmp_path: Path, text: str, mode: int, words: str) -> None:
-    hook = tmp_path / "drain"
-    assert drain.run_hook(str(hook), "a.service", 1) is False
+    paths = Paths(str(tmp_path)).unit("a.service")
+    hook = Path(paths.drain_hook)
+    assert drain.run_hook(paths, 1) is False
+    hook.parent.mkdir(parents=True)
     hook.write_text(text)
     hook.chmod(mode)
     with pytest.raises(drain.HookError, match=words):
-        drain.run_hook(str(hook), "a.service", 0.2)
+        drain.run_hook(paths, 0.2)
 
 
 @pytest.mark.parametrize("word", ["/a b/python", "100%h", "$HOME", "${X}", 'a"b', "a\\b", "a;b", "'x'", "#c", ""])
