@@ -65,7 +65,7 @@ def test_a_python_that_does_not_work_is_refused(host: Host) -> None:
 def test_hello_tells_who_could_change_the_programs(host: Host) -> None:
     host.install()
     host.file("usr/local/lib/ddtune/1/install.json").chmod(0o666)
-    host.file("usr/local").chmod(0o775)
+    host.file("usr/local").chmod(0o777)
     problems = host.ok("hello", unit=None)["problems"]
     assert len(problems) == 2
     assert all("can be written by others" in problem for problem in problems)
