@@ -21,6 +21,10 @@ from tests.e2e.unit import UNIT, unit_file
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parent.parent
 T = TypeVar("T")
+ROOT_ENVIRONMENT = (
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    *("HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "LANG=C.UTF-8"),
+)
 
 
 def free_port() -> int:
@@ -133,10 +137,15 @@ class Guest:
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs ``argv`` in the guest over a fresh login."""
         words = [*self.ssh_argv(), f"{user}@127.0.0.1", shlex.join(argv)]
-        done = subprocess.run(words, input=stdin, capture_output=True, timeout=timeout)
-        if check and done.returncode:
-            raise AssertionError(f"{shlex.join(argv)}: rc {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
-        return done
+        return _checked(argv, subprocess.run(words, input=stdin, capture_output=True, timeout=timeout), check)
+
+    def console(
+        self, argv: Sequence[str], stdin: bytes = b"", timeout: float = 60, check: bool = True
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs ``argv`` in the guest as root without a login, as at its console: 10 ms where a login takes 400."""
+        inside = ["nsenter", "--target", str(self.init_pid), "--mount", "--uts", "--ipc", "--pid", "--cgroup", "--root"]
+        words = [*inside, "--wd=/", "env", "-i", "-C", "/root", *ROOT_ENVIRONMENT, *argv]
+        return _checked(argv, subprocess.run(words, input=stdin, capture_output=True, timeout=timeout), check)
 
     def ssh_argv(self) -> list[str]:
         """The command line of a login, up to ``USER@127.0.0.1``."""
@@ -155,35 +164,45 @@ class Guest:
         return command
 
     def out(self, argv: Sequence[str], user: str = "root") -> str:
-        """What ``argv`` prints in the guest, stripped."""
-        return self.ssh(argv, user=user).stdout.decode().strip()
+        """What ``argv`` prints in the guest, stripped; another user than root logs in for it."""
+        done = self.console(argv) if user == "root" else self.ssh(argv, user=user)
+        return done.stdout.decode().strip()
 
     def show(self, prop: str, unit: str = UNIT) -> str:
         """One property of a unit in the guest."""
         return self.out(["systemctl", "show", "--value", "-p", prop, unit])
 
     def main_argv(self, unit: str = UNIT) -> list[str]:
-        """The command line of the unit's main process, read back over a fresh login; empty when it has none."""
-        pid = self.show("MainPID", unit)
-        if pid == "0":
-            return []
-        done = self.ssh(["cat", f"/proc/{pid}/cmdline"], check=False)
-        return done.stdout.decode().rstrip("\0").split("\0") if done.stdout else []
+        """The command line of the unit's main process once the launcher has become it; empty when it has none."""
+        return self._main(unit)[0]
 
     def main_env(self, unit: str = UNIT) -> dict[str, str]:
-        """The environment of the unit's main process, read back over a fresh login."""
-        text = self.ssh(["cat", f"/proc/{self.show('MainPID', unit)}/environ"]).stdout.decode()
-        return dict(line.split("=", 1) for line in text.rstrip("\0").split("\0"))
+        """The environment of the unit's main process once the launcher has become it."""
+        return dict(line.split("=", 1) for line in self._main(unit)[1])
+
+    def _main(self, unit: str) -> tuple[list[str], list[str]]:
+        """Arguments and environment; those of a launcher that stays one for 10 s are its own."""
+        end = time.monotonic() + 10
+        while (pid := self.show("MainPID", unit)) != "0":
+            with contextlib.suppress(OSError):
+                about = self.file(f"/proc/{pid}")
+                argv, env = ((about / name).read_text().split("\0")[:-1] for name in ("cmdline", "environ"))
+                # Empty while a program takes the place of another.
+                if (argv and "become" not in argv[:5]) or time.monotonic() > end:
+                    return argv, env
+            time.sleep(0.02)
+        return [], []
 
     def put(self, path: str, text: str, mode: str = "644") -> None:
         """Writes a file in the guest as root."""
-        self.ssh(["sh", "-c", 'mkdir -p "$(dirname "$0")" && cat >"$0" && chmod "$1" "$0"', path, mode], text.encode())
+        write = 'mkdir -p "$(dirname "$0")" && cat >"$0" && chmod "$1" "$0"'
+        self.console(["sh", "-c", write, path, mode], text.encode())
 
     def install_unit(self, unit: str = UNIT, flags: Sequence[str] = (), **environment: str) -> None:
         """Puts the simulated engine's unit and GPUs into the guest; does not start it. See ``unit_file``."""
         self.put("/usr/local/bin/nvidia-smi", (HERE / "nvidia_smi.py").read_text(), "755")
         self.put(f"/etc/systemd/system/{unit}", unit_file(self.api_port, flags, environment))
-        self.ssh(["systemctl", "daemon-reload"])
+        self.console(["systemctl", "daemon-reload"])
 
     def ready(self) -> bool:
         """Whether the service's API takes requests."""
@@ -196,7 +215,7 @@ class Guest:
     def power_off(self) -> None:
         """An orderly shutdown."""
         assert self._init is not None, "not up"
-        self.ssh(["systemctl", "poweroff", "--no-block"], check=False)
+        self.console(["systemctl", "poweroff", "--no-block"], check=False)
         self._init.wait(90)
         self._init = None
 
@@ -236,6 +255,14 @@ def booted(folder: Path) -> Iterator[Guest]:
         yield guest
     finally:
         guest.close()
+
+
+def _checked(
+    argv: Sequence[str], done: subprocess.CompletedProcess[bytes], check: bool
+) -> subprocess.CompletedProcess[bytes]:
+    if check and done.returncode:
+        raise AssertionError(f"{shlex.join(argv)}: rc {done.returncode}\n{done.stdout!r}\n{done.stderr!r}")
+    return done
 
 
 def _cgroup_root() -> Path:

@@ -10,6 +10,7 @@ from tests.e2e.host_files import Entry, changes, snapshot
 from tests.e2e.kinds import Written
 from tests.e2e.operator import HOST, Operator
 from tests.e2e.service import LIMITS
+from tests.gates import SHORTENED, shorten
 
 # A start sets these anew, and a shell that becomes the engine has some for itself.
 PER_START = {"INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "PWD", "OLDPWD", "SHLVL", "_"}
@@ -24,8 +25,8 @@ class Site:
         self.unit = written.unit
         self.login = login
         guest.put("/usr/local/bin/nvidia-smi", (HERE / "nvidia_smi.py").read_text(), "755")
-        guest.ssh(["systemctl", "daemon-reload"])
-        guest.ssh(["systemctl", "start", self.unit])
+        guest.console(["systemctl", "daemon-reload"])
+        guest.console(["systemctl", "start", self.unit])
         wait_until("the service serves", guest.ready, 60)
         self.argv = guest.main_argv(self.unit)
         assert set(written.words) <= set(self.argv)
@@ -33,6 +34,7 @@ class Site:
         self.pid = guest.show("MainPID", self.unit)
         self.before: dict[str, Entry] = snapshot(guest)
         self.operator = Operator(guest, folder, LIMITS, ssh=f"{login}@127.0.0.1", unit=self.unit)
+        shorten(self.operator.profiles, *SHORTENED)
 
     def environment(self) -> dict[str, str]:
         """The main process's environment without what every start sets anew."""
@@ -61,5 +63,5 @@ class Site:
         """Root reads the printed installer and runs it; the script."""
         answer = self.operator.run("adopt", HOST, "--print-installer")
         assert answer.code == 0, answer
-        self.guest.ssh(["sh", "-s"], answer.out.encode())
+        self.guest.console(["sh", "-s"], answer.out.encode())
         return answer.out

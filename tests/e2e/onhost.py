@@ -44,10 +44,10 @@ class OnHost:
         self.ok("adopt", profile="b8-nvls", owner=OWNER)
 
     def _answer(self, argv: list[str], stdin: bytes) -> dict[str, Any]:
-        return dict(json.loads(self.guest.ssh(argv, stdin).stdout))
+        return dict(json.loads(self.guest.console(argv, stdin).stdout))
 
     def call(self, verb: str, **fields: Any) -> dict[str, Any]:
-        """The helper's answer over a fresh login."""
+        """The helper's answer to root."""
         return self._answer([HELPER], json.dumps({"proto": 1, "verb": verb, "unit": UNIT, **fields}).encode())
 
     def ok(self, verb: str, **fields: Any) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def adopted(folder: Path, **environment: str) -> Iterator[OnHost]:
     """A guest whose service serves and is under the on-host programs."""
     with booted(folder) as guest:
         guest.install_unit(**environment)
-        guest.ssh(["systemctl", "enable", "--now", UNIT])
+        guest.console(["systemctl", "enable", "--now", UNIT])
         wait_until("the service serves", guest.ready, 60)
         host = OnHost(guest)
         host.install()

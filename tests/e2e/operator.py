@@ -97,6 +97,11 @@ class Operator:
             "DDTUNE_CONFIG": str(self.config),
         }
 
+    @property
+    def profiles(self) -> Path:
+        """The folder of this operator's own profiles."""
+        return self.folder / "profiles"
+
     def argv(self, *args: str) -> list[str]:
         """The command line that runs ``ddtune ARGS``."""
         return [sys.executable, "-m", "ddtune.cli.main", *args]

@@ -11,17 +11,18 @@ from typing import Any
 from tests.e2e.guest import Guest, booted, wait_until
 from tests.e2e.operator import HOST, Operator
 from tests.e2e.unit import UNIT
+from tests.gates import SHORTENED, shorten
 
 BUDGET = "--speculative-ddtree-budget"
 # Short enough for tests, and long enough that a busy machine does not meet them.
 LIMITS = {
-    "drain_s": 3,
+    "drain_s": 1,
     "lease_s": 12,
     "renew_s": 2,
     "confirm_deadline_s": 240,
     "start_deadline_s": 120,
     "progress_s": 60,
-    "soak_s": 2,
+    "soak_s": 1,
     "soak_requests": 8,
 }
 STATE = f"/run/ddtune/{UNIT}/txn.json"
@@ -78,23 +79,24 @@ class Service:
         return answer.code, answer.json
 
     def runs(self, budget: str | None) -> bool:
-        """Whether the service serves, with this tree budget, over a fresh login."""
+        """Whether the service serves, with this tree budget."""
         return self.guest.ready() and self.budget() == budget
 
 
 def install(guest: Guest, flags: Sequence[str] = (), **environment: str) -> None:
     """Puts the engine's unit into the guest, enabled and serving."""
     guest.install_unit(flags=flags, **environment)
-    guest.ssh(["systemctl", "enable", "--now", UNIT])
+    guest.console(["systemctl", "enable", "--now", UNIT])
     wait_until("the service serves", guest.ready, 60)
 
 
 @contextlib.contextmanager
 def adopted(folder: Path, limits: dict[str, float] | None = None, **environment: str) -> Iterator[Service]:
-    """A fresh guest with its service on b8-nvls' flags and adopted."""
+    """A fresh guest with its service on b8-nvls' flags and adopted; its operator's gates are short."""
     with booted(folder) as guest:
         install(guest, **environment)
         service = Service(guest, Operator(guest, folder / "operator", LIMITS | (limits or {})))
+        shorten(service.operator.profiles, *SHORTENED)
         answer = service.operator.run("adopt", HOST, "--json", timeout=120)
         assert answer.code == 0, answer
         yield service

@@ -37,7 +37,7 @@ def test_a_cycle_leaves_the_host_as_it_was(tmp_path: Path, kind: str, login: str
         assert site.untouched()
         # Whatever starts it next proves the launcher; until then everybody is told that nothing has.
         assert launcher(site) == (False, None, "unproven until the next restart")
-        guest.ssh(["systemctl", "restart", site.unit])
+        guest.console(["systemctl", "restart", site.unit])
         wait_until("the service serves", guest.ready, 60)
         assert launcher(site) == (True if login == "root" else None, True, "this start went through it")
         site.check_as_before()
@@ -56,9 +56,10 @@ def test_a_cycle_leaves_the_host_as_it_was(tmp_path: Path, kind: str, login: str
         if login == "ops":
             assert sorted(gone["stays"]) == sorted([HELPER, SUDOERS])
             assert {line.partition(":")[0] for line in site.left()} == {HELPER, SUDOERS, os.path.dirname(HELPER)}
-            guest.ssh(["sh", "-c", f"{gone['by_hand']} && rmdir {os.path.dirname(HELPER)}"])
+            guest.console(["sh", "-c", f"{gone['by_hand']} && rmdir {os.path.dirname(HELPER)}"])
         assert site.left() == []
-        guest.ssh(["systemctl", "restart", site.unit])
+        guest.console(["systemctl", "restart", site.unit])
+        wait_until("the service serves", guest.ready, 60)
         assert guest.main_argv(site.unit) == site.argv or kind == "wrapper"
 
 
@@ -80,6 +81,6 @@ def test_the_comparison_sees_what_is_planted(tmp_path: Path) -> None:
             ["sh", "-c", "echo x >>/etc/issue"],
             ["mkdir", "/run/ddtune"],
         ):
-            guest.ssh(act)
+            guest.console(act)
         found = {line.partition(":")[0] for line in changes(before, snapshot(guest))}
         assert found == {"/var/lib/planted", "/etc/hostname", "/etc/fstab", "/etc/mtab", "/etc/issue", "/run/ddtune"}

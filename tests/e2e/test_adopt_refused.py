@@ -27,14 +27,16 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
 def operator(guest: Guest, tmp_path: Path) -> Iterator[Operator]:
     """Root's side; what a test has written is gone after it."""
     yield Operator(guest, tmp_path, unit=UNIT)
-    guest.ssh(["systemctl", "stop", UNIT], check=False)
-    guest.ssh(["sh", "-c", f"rm -rf /etc/systemd/system/{UNIT} /etc/systemd/system/{UNIT}.d; systemctl daemon-reload"])
+    guest.console(["systemctl", "stop", UNIT], check=False)
+    guest.console(
+        ["sh", "-c", f"rm -rf /etc/systemd/system/{UNIT} /etc/systemd/system/{UNIT}.d; systemctl daemon-reload"]
+    )
 
 
 def start(guest: Guest, text: str) -> None:
     guest.put(f"/etc/systemd/system/{UNIT}", text)
-    guest.ssh(["systemctl", "daemon-reload"])
-    guest.ssh(["systemctl", "restart", UNIT])
+    guest.console(["systemctl", "daemon-reload"])
+    guest.console(["systemctl", "restart", UNIT])
     wait_until("the service serves", guest.ready, 60)
 
 
@@ -53,8 +55,8 @@ def shell(guest: Guest) -> str:
 def container(guest: Guest) -> str:
     """A stand-in for docker, which stays beside what it has started."""
     guest.put("/usr/local/bin/docker", f"#!/bin/sh\n{argv(guest.api_port)} &\nwait\n", "755")
-    guest.ssh(["sh", "-c", "cp /bin/dash /usr/local/bin/.d && mv /usr/local/bin/docker /usr/local/bin/docker.sh"])
-    guest.ssh(["mv", "/usr/local/bin/.d", "/usr/local/bin/docker"])
+    guest.console(["sh", "-c", "cp /bin/dash /usr/local/bin/.d && mv /usr/local/bin/docker /usr/local/bin/docker.sh"])
+    guest.console(["mv", "/usr/local/bin/.d", "/usr/local/bin/docker"])
     start(guest, unit_text("/usr/local/bin/docker /usr/local/bin/docker.sh run --gpus all lmsysorg/sglang:latest"))
     return "runs docker: services in containers are not supported"
 
@@ -62,14 +64,14 @@ def container(guest: Guest) -> str:
 def other_command(guest: Guest) -> str:
     start(guest, unit_text(argv(guest.api_port)))
     guest.put(f"/etc/systemd/system/{UNIT}", unit_text(f"{argv(guest.api_port)} --served-model-name other"))
-    guest.ssh(["systemctl", "daemon-reload"])
+    guest.console(["systemctl", "daemon-reload"])
     return "does not run what its unit file says"
 
 
 def changed_wrapper(guest: Guest) -> str:
     guest.put("/usr/local/bin/execs", f"#!/bin/sh\nexec {argv(guest.api_port)}\n", "755")
     start(guest, unit_text("/usr/local/bin/execs"))
-    wait_until("the clock's next second", lambda: guest.ssh(["sleep", "1.2"]))
+    wait_until("the clock's next second", lambda: guest.console(["sleep", "1.2"]))
     guest.put("/usr/local/bin/execs", f"#!/bin/sh\nexec {argv(guest.api_port)} --served-model-name other\n", "755")
     return "/usr/local/bin/execs was changed after"
 
@@ -135,12 +137,12 @@ def test_k5_04_the_effective_command_counts_and_a_later_drop_in_that_wins_is_ref
     guest: Guest, operator: Operator
 ) -> None:
     drop_ins(guest)
-    guest.ssh(["systemctl", "daemon-reload"])
-    guest.ssh(["systemctl", "restart", UNIT])
+    guest.console(["systemctl", "daemon-reload"])
+    guest.console(["systemctl", "restart", UNIT])
     wait_until("the service serves", guest.ready, 60)
     late = f"/etc/systemd/system/{UNIT}.d/zzz-site.conf"
     guest.put(late, f"[Service]\nExecStart=\nExecStart={argv(guest.api_port)} --served-model-name v\n")
-    guest.ssh(["systemctl", "daemon-reload"])
+    guest.console(["systemctl", "daemon-reload"])
     said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
     assert said["kind"]["ok"], "merged as systemd merges it, not read from the unit file"
     assert "zzz-site.conf is read after ddtune's drop-in" in said["drop-ins"]["cost"]
@@ -151,9 +153,9 @@ def test_k5_04_the_effective_command_counts_and_a_later_drop_in_that_wins_is_ref
     left = changes(before, snapshot(guest))
     assert not [line for line in left if UNIT in line], "taken back"
     guest.put(late, "[Service]\nEnvironment=SITE_NAME=last\n")
-    guest.ssh(["systemctl", "daemon-reload"])
+    guest.console(["systemctl", "daemon-reload"])
     # K5-06: that systemd says "changed on disk" is no reason to refuse either.
-    guest.ssh(["sh", "-c", f"sleep 1.1; touch {late}"])
+    guest.console(["sh", "-c", f"sleep 1.1; touch {late}"])
     adopted = operator.run("adopt", HOST, "--json", timeout=150)
     assert adopted.code == 0, adopted
     assert any("zzz-site.conf is read after" in warning for warning in adopted.json["warnings"])
@@ -163,26 +165,26 @@ def test_k5_04_the_effective_command_counts_and_a_later_drop_in_that_wins_is_ref
 
 def test_a_unit_of_another_name_or_of_no_file_is_refused(guest: Guest, tmp_path: Path, operator: Operator) -> None:
     start(guest, unit_text(argv(guest.api_port)).replace("[Install]", "[Install]\nAlias=llm.service"))
-    guest.ssh(["systemctl", "enable", UNIT])
+    guest.console(["systemctl", "enable", UNIT])
     alias = Operator(guest, tmp_path / "alias", unit="llm.service").run("adopt", HOST, "--json")
     assert alias.code == 7, alias
     assert f"llm.service is another name of {UNIT}" in alias.json["error"]["message"]
-    guest.ssh(["sh", "-c", f"systemctl disable {UNIT}; systemctl stop {UNIT}"])
+    guest.console(["sh", "-c", f"systemctl disable {UNIT}; systemctl stop {UNIT}"])
     given = [f"--setenv={name}={value}" for name, value in ENVIRONMENT.items()]
     given += ["-pUser=sglang", "-pWorkingDirectory=/home/sglang", "-pRuntimeDirectory=sglang"]
-    guest.ssh(["systemd-run", "--unit=passing", *given, *argv(guest.api_port).split()])
+    guest.console(["systemd-run", "--unit=passing", *given, *argv(guest.api_port).split()])
     try:
         wait_until("the service serves", guest.ready, 60)
         passing = Operator(guest, tmp_path / "passing", unit="passing.service").run("adopt", HOST, "--json")
         assert passing.code == 7, passing
         assert "made by systemd-run" in passing.json["error"]["message"]
     finally:
-        guest.ssh(["systemctl", "stop", "passing"])
+        guest.console(["systemctl", "stop", "passing"])
 
 
 def test_k5_06_a_unit_that_was_only_touched_is_no_error(guest: Guest, operator: Operator) -> None:
     start(guest, unit_text(argv(guest.api_port)))
-    guest.ssh(["sh", "-c", f"sleep 1.1; touch /etc/systemd/system/{UNIT}"])
+    guest.console(["sh", "-c", f"sleep 1.1; touch /etc/systemd/system/{UNIT}"])
     assert guest.show("NeedDaemonReload") == "yes"
     said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
     assert said["changed files"]["ok"] is None
@@ -193,8 +195,8 @@ def test_several_services_are_listed_and_one_is_named(guest: Guest, tmp_path: Pa
     start(guest, unit_text(argv(guest.api_port)))
     other = "sglang-b.service"
     guest.put(f"/etc/systemd/system/{other}", unit_text(argv(free_port()).replace("/run/sglang/", "/run/sglang-b/")))
-    guest.ssh(["systemctl", "daemon-reload"])
-    guest.ssh(["systemctl", "start", other])
+    guest.console(["systemctl", "daemon-reload"])
+    guest.console(["systemctl", "start", other])
     try:
         wait_until("the other one runs", lambda: "--port" in guest.main_argv(other))
         anyone = Operator(guest, tmp_path / "anyone", unit="")
@@ -209,4 +211,4 @@ def test_several_services_are_listed_and_one_is_named(guest: Guest, tmp_path: Pa
         assert seen["ok"] is False
         assert f"{HOST}:{other}" in seen["mend"]
     finally:
-        guest.ssh(["sh", "-c", f"systemctl stop {other}; rm /etc/systemd/system/{other}; systemctl daemon-reload"])
+        guest.console(["sh", "-c", f"systemctl stop {other}; rm /etc/systemd/system/{other}; systemctl daemon-reload"])

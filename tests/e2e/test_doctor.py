@@ -74,14 +74,14 @@ def test_k5_15_a_journal_that_may_not_be_read_is_no_empty_one(site: Site) -> Non
 
 
 def test_k5_15_a_member_of_the_group_may(site: Site, tmp_path: Path) -> None:
-    site.guest.ssh(["gpasswd", "-a", "ops", "systemd-journal"])
+    site.guest.console(["gpasswd", "-a", "ops", "systemd-journal"])
     try:
         said = doctor(site.operator)
         assert said["journal"]["ok"]
         assert said["kernel log"]["ok"]
         assert not any("permission" in note for note in status(site.operator)["notes"])
     finally:
-        site.guest.ssh(["gpasswd", "-d", "ops", "systemd-journal"])
+        site.guest.console(["gpasswd", "-d", "ops", "systemd-journal"])
 
 
 def test_k6_08_rights_are_probed_before_anything_is_begun(site: Site) -> None:
@@ -109,30 +109,30 @@ def test_k6_08_rights_are_probed_before_anything_is_begun(site: Site) -> None:
         assert changes(before, snapshot(guest)) == []
         assert site.untouched()
     finally:
-        guest.ssh(["rm", "/etc/sudoers.d/zz-later"])
-        guest.ssh(
+        guest.console(["rm", "/etc/sudoers.d/zz-later"])
+        guest.console(
             ["sh", "-c", f"rm -rf {SUDOERS} {HELPER} {HELPER}-ro /usr/local/lib/ddtune /usr/local/sbin/ddtune-rollback"]
         )
-        guest.ssh(["sh", "-c", "rm -rf /etc/systemd/system/ddtune-ended@.service /var/lib/ddtune /run/ddtune"])
-        guest.ssh(["rmdir", os.path.dirname(HELPER)])
+        guest.console(["sh", "-c", "rm -rf /etc/systemd/system/ddtune-ended@.service /var/lib/ddtune /run/ddtune"])
+        guest.console(["rmdir", os.path.dirname(HELPER)])
     assert changes(bare, snapshot(guest)) == []
 
 
 def test_k6_10_a_login_shell_that_is_no_sh(site: Site) -> None:
     guest = site.guest
-    guest.ssh(["usermod", "-s", "/usr/bin/fish", "ops"])
+    guest.console(["usermod", "-s", "/usr/bin/fish", "ops"])
     try:
         said = doctor(site.operator)
         assert said["login shell"]["ok"]
         assert said["unit"]["ok"]
         assert status(site.operator)["service"]["state"] == "active"
     finally:
-        guest.ssh(["usermod", "-s", "/bin/bash", "ops"])
+        guest.console(["usermod", "-s", "/bin/bash", "ops"])
 
 
 def test_k6_10_a_start_up_file_that_swallows_commands_is_named_in_time(site: Site) -> None:
     guest = site.guest
-    guest.ssh(["sh", "-c", "echo 'exec cat >/dev/null' >/home/ops/.bashrc"])
+    guest.console(["sh", "-c", "echo 'exec cat >/dev/null' >/home/ops/.bashrc"])
     try:
         answer = site.operator.run("doctor", HOST, "--json", timeout=60)
         assert answer.code == 9, answer
@@ -141,20 +141,20 @@ def test_k6_10_a_start_up_file_that_swallows_commands_is_named_in_time(site: Sit
         assert "start-up files of ops" in said["login shell"]["mend"]
         assert "python" not in said
     finally:
-        guest.ssh(["sh", "-c", ": >/home/ops/.bashrc"])
+        guest.console(["sh", "-c", ": >/home/ops/.bashrc"])
 
 
 def test_k6_11_what_a_login_prints_is_taken_for_no_answer(site: Site) -> None:
     guest = site.guest
     noise = """echo '{"proto": "mine"}'; echo Welcome to rack 7; echo '{"t": "unit"}'"""
-    guest.ssh(["sh", "-c", f"cat >/home/ops/.bashrc <<'END'\n{noise}\nEND"])
+    guest.console(["sh", "-c", f"cat >/home/ops/.bashrc <<'END'\n{noise}\nEND"])
     try:
         said = doctor(site.operator)
         assert "Welcome to rack 7" in said["login shell"]["seen"]
         assert said["unit"]["ok"]
         assert status(site.operator)["service"]["state"] == "active"
     finally:
-        guest.ssh(["sh", "-c", ": >/home/ops/.bashrc"])
+        guest.console(["sh", "-c", ": >/home/ops/.bashrc"])
 
 
 def by_alias(site: Site, folder: Path, lines: str) -> Operator:
@@ -215,7 +215,7 @@ def test_k6_13_an_included_file_and_an_ipv6_literal(site: Site, tmp_path: Path) 
     guest, port = site.guest, free_port()
     config = f"Port {port}\nListenAddress ::1\nHostKey /etc/ssh/ssh_host_ed25519_key\nUsePAM yes\n"
     guest.put("/root/sshd6.conf", config)
-    guest.ssh(["systemd-run", "--unit=sshd6", "/usr/sbin/sshd", "-D", "-f", "/root/sshd6.conf"])
+    guest.console(["systemd-run", "--unit=sshd6", "/usr/sbin/sshd", "-D", "-f", "/root/sshd6.conf"])
     key = " ".join(guest.file("/etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2])
     lines = f"Host rack7\n HostName ::1\n Port {port}\n User ops\n IdentityFile {guest.identity}\n"
     operator = by_alias(site, tmp_path / "operator", f"{lines}Host *\n IdentityFile {guest.identity}\n")
@@ -229,5 +229,5 @@ def test_k6_13_an_included_file_and_an_ipv6_literal(site: Site, tmp_path: Path) 
             assert said["login"]["ok"], (name, answer)
             assert said["unit"]["ok"], (name, answer)
     finally:
-        guest.ssh(["systemctl", "stop", "sshd6"], check=False)
-        guest.ssh(["rm", "/root/sshd6.conf"])
+        guest.console(["systemctl", "stop", "sshd6"], check=False)
+        guest.console(["rm", "/root/sshd6.conf"])

@@ -18,7 +18,7 @@ from tests.e2e.guest import Guest, booted, wait_until
 PYZ = Install().pyz
 _serial = itertools.count(1)
 SLEEP = "ExecStart=/bin/sleep infinity"
-SLOW_END = "ExecStart=/bin/sh -c 'trap \"sleep 2; exit 9\" TERM; while :; do sleep 0.1; done'"
+SLOW_END = "ExecStart=/bin/sh -c 'trap \"sleep 0.5; exit 9\" TERM; while :; do sleep 0.1; done'"
 PREPARE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -41,7 +41,7 @@ store.write_json(paths.probation, record)
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     with booted(tmp_path_factory.mktemp("ended")) as guest:
-        guest.ssh(["sh", "-c", 'mkdir -p "$(dirname "$0")" && cat >"$0"', PYZ], bundle.pyz())
+        guest.console(["sh", "-c", 'mkdir -p "$(dirname "$0")" && cat >"$0"', PYZ], bundle.pyz())
         guest.put("/etc/systemd/system/ddtune-ended@.service", drop_in.render_ended(Install()))
         yield guest
 
@@ -54,7 +54,7 @@ class Unit:
     name: str
 
     def do(self, *arguments: str, check: bool = True) -> None:
-        self.guest.ssh(["systemctl", *arguments, self.name], check=check)
+        self.guest.console(["systemctl", *arguments, self.name], check=check)
 
     def wait_runs(self, *, after: str = "") -> str:
         """The main process's pid once one runs that is not ``after``."""
@@ -93,7 +93,7 @@ def made(guest: Guest) -> Iterator[Any]:
             f"/etc/systemd/system/{unit.name}",
             f"[Unit]\nStartLimitIntervalSec=0\n[Service]\n{body}\nExecStopPost=-+{after}\n",
         )
-        guest.ssh(["systemctl", "daemon-reload"])
+        guest.console(["systemctl", "daemon-reload"])
         return unit
 
     yield make
@@ -148,8 +148,8 @@ class TestJob:
         assert unit.first_end() == (True, "restart running")
 
     def test_stop_that_a_start_took_the_place_of(self, made: Any) -> None:
-        # The second login must come while it still stops.
-        unit = made("always", SLOW_END.replace("sleep 2", "sleep 15"))
+        # The start must come while it still stops.
+        unit = made("always", SLOW_END.replace("sleep 0.5", "sleep 4"))
         unit.do("start")
         pid = unit.wait_runs()
         unit.do("stop", "--no-block")
@@ -164,8 +164,8 @@ def on_probation(guest: Guest, made: Any) -> Any:
         unit: Unit = made(restart, SLEEP)
         guest.put(f"/etc/systemd/system/{unit.name}", f"[Service]\nRestart={restart}\nRestartSec=200ms\n{SLEEP}\n")
         guest.put(f"/etc/systemd/system/{unit.name}.d/zz-ddtune.conf", drop_in.render(Install(), unit.name, 10))
-        guest.ssh(["systemctl", "daemon-reload"])
-        guest.ssh(["/usr/bin/python3", "-", PYZ, unit.name], PREPARE.encode())
+        guest.console(["systemctl", "daemon-reload"])
+        guest.console(["/usr/bin/python3", "-", PYZ, unit.name], PREPARE.encode())
         unit.do("start")
         wait_until("the new release runs", lambda: unit.budget() == "1000002")
         return unit

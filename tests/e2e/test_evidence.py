@@ -27,7 +27,7 @@ def failed(service: Service) -> tuple[Service, str]:
     line = "Receive: obj=GenerateReqInput(rid='1', text='my secret prompt', input_ids=None)"
     for said in (line, f"Authorization: Bearer {KEY}"):
         entry = f"MESSAGE={said}\nOBJECT_SYSTEMD_UNIT={UNIT}\n"
-        service.guest.ssh(["logger", "--journald"], entry.encode())
+        service.guest.console(["logger", "--journald"], entry.encode())
     return service, str(answer["op"])
 
 
@@ -94,7 +94,7 @@ def test_back_by_hand_with_ddtune_gone(failed: tuple[Service, str]) -> None:
     wait_until("the trial has begun", lambda: service.txn().get("state") == "TRIAL", 60)
     switching.kill()
     switching.communicate()
-    done = service.guest.ssh(["/usr/local/sbin/ddtune-rollback"], timeout=120)
+    done = service.guest.console(["/usr/local/sbin/ddtune-rollback"], timeout=120)
     assert b"runs b8-nvls" in done.stdout, done
     assert service.runs("8")
     assert service.txn()["cause"] == "operator_request"
@@ -103,7 +103,7 @@ def test_back_by_hand_with_ddtune_gone(failed: tuple[Service, str]) -> None:
 def test_an_upgrade_renews_the_programs_and_restarts_nothing(service: Service) -> None:
     guest, operator = service.guest, service.operator
     pyz = "/usr/local/lib/ddtune/1/ddtune-onhost.pyz"
-    guest.ssh(["sh", "-c", f"printf '\\n' >>{pyz}"])
+    guest.console(["sh", "-c", f"printf '\\n' >>{pyz}"])
     before = service.invocation()
     said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
     assert said["programs"]["mend"] == f"ddtune adopt {HOST} --upgrade"
@@ -132,8 +132,8 @@ def test_another_build_of_the_engine_is_noticed(service: Service) -> None:
     """What was judged on one build is unproven on the next, and the host's record says when it changed."""
     guest, operator = service.guest, service.operator
     standin = CHECKOUT / "ddtune/sim/standin"
-    guest.ssh(["sed", "-i", "s/^Version: .*/Version: 0.5.99/", f"{standin}/sglang-0.5.23.dist-info/METADATA"])
-    guest.ssh(["touch", f"{standin}/sglang"])
+    guest.console(["sed", "-i", "s/^Version: .*/Version: 0.5.99/", f"{standin}/sglang-0.5.23.dist-info/METADATA"])
+    guest.console(["touch", f"{standin}/sglang"])
     said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
     assert said["engine build"]["ok"] is False
     assert "0.5.99" in said["engine build"]["seen"]

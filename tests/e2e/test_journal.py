@@ -20,7 +20,9 @@ SCRIPT = (
 
 def _entries(guest: Guest, *arguments: str) -> list[dict[str, Any]]:
     """What a follower makes of the lines that journalctl prints in two seconds."""
-    found = guest.ssh(["timeout", "2", "journalctl", "--no-pager", *JSON, "-u", UNIT, *arguments, "-f"], check=False)
+    found = guest.console(
+        ["timeout", "2", "journalctl", "--no-pager", *JSON, "-u", UNIT, *arguments, "-f"], check=False
+    )
     outbox = Outbox()
     follower = Follower("unit", ["journalctl"], 200, None, outbox, lambda _text: None)
     follower._read_lines(found.stdout)
@@ -30,7 +32,7 @@ def _entries(guest: Guest, *arguments: str) -> list[dict[str, Any]]:
 
 def test_long_lines_come_with_their_head_alone_and_reading_goes_on_without_a_hole(shared_guest: Guest) -> None:
     run = ["systemd-run", "--quiet", "--wait", f"--unit={UNIT}", "/usr/bin/python3", "-c", SCRIPT]
-    assert shared_guest.ssh(run).returncode == 0
+    assert shared_guest.console(run).returncode == 0
     entries = _entries(shared_guest, "-n", "200")
     texts = [one["text"] for one in entries]
     assert [text for text in texts if text.startswith("line ")] == [f"line {n}" for n in range(30)]

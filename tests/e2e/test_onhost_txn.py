@@ -43,7 +43,7 @@ def _back(host: OnHost, op: str, cause: str) -> None:
 
 def test_start_goes_through_the_launcher_with_systemds_environment(host: OnHost) -> None:
     before = host.guest.main_env()
-    host.guest.ssh(["systemctl", "restart", UNIT])
+    host.guest.console(["systemctl", "restart", UNIT])
     wait_until("the service serves", host.guest.ready, 60)
     after = host.guest.main_env()
     own = {"INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID"}
@@ -62,7 +62,7 @@ def test_fatal_line_is_answered_within_a_second(host: OnHost, numbers: dict[str,
         f"import urllib.request as u;u.urlopen(u.Request('http://127.0.0.1:{host.guest.api_port}/generate',"
         f"{json.dumps(body).encode()!r},{{'Content-Type':'application/json'}}),timeout=15)"
     )
-    host.guest.ssh([onhost.PYTHON, "-c", script], check=False)
+    host.guest.console([onhost.PYTHON, "-c", script], check=False)
     _back(host, op, "illegal_memory_access")
     txn = host.txn()
     line = next(entry for entry in txn["evidence"] if "illegal memory access" in entry["text"])
@@ -87,7 +87,7 @@ def test_bad_flag_is_told_at_once(host: OnHost) -> None:
 def test_killed_engine_is_noticed(host: OnHost) -> None:
     op = host.trial(host.put(9, "--disable-cuda-graph"))
     host.wait_ready(op)
-    host.guest.ssh(["systemctl", "kill", "-s", "KILL", UNIT])
+    host.guest.console(["systemctl", "kill", "-s", "KILL", UNIT])
     _back(host, op, "engine_dead")
 
     # The controller's gate on stable comes after the guard's own proof, and may overrule it.
@@ -96,7 +96,7 @@ def test_killed_engine_is_noticed(host: OnHost) -> None:
     assert txn["state"] == "ROLLBACK_FAILED"
     assert host.guest.show("ActiveState") in ("inactive", "failed")
     assert _ends(host, op)[-1] == ("rollback_failed", "engine_dead")
-    host.guest.ssh(["systemctl", "start", UNIT])
+    host.guest.console(["systemctl", "start", UNIT])
     wait_until("stable starts by hand", host.guest.ready, 60)
 
 
@@ -104,7 +104,7 @@ def test_restart_by_hand_is_drift_and_blames_nobody(host: OnHost) -> None:
     op = host.trial(host.put(10, "--disable-cuda-graph"))
     host.wait_ready(op)
     # Not waited for: the way back may cancel it.
-    host.guest.ssh(["systemctl", "--no-block", "restart", UNIT])
+    host.guest.console(["systemctl", "--no-block", "restart", UNIT])
     _back(host, op, "drift")
     assert not host.guest.file(f"{onhost.STATE}/quarantine/{host.txn()['candidate']}.json").exists()
 
@@ -129,7 +129,7 @@ def test_guard_killed_at_every_moment_of_a_rollback(host: OnHost) -> None:
         if phase and phase not in killed and not txn["settled"]:
             pid = host.guest.show("MainPID", _guard(op))
             if pid != "0":
-                host.guest.ssh(["kill", "-9", pid], check=False)
+                host.guest.console(["kill", "-9", pid], check=False)
                 killed.add(phase)
         return bool(txn["settled"])
 
@@ -141,14 +141,14 @@ def test_guard_killed_at_every_moment_of_a_rollback(host: OnHost) -> None:
 def test_a_dead_guard_that_systemd_lost_is_called_back_by_the_crash(host: OnHost) -> None:
     op = host.trial(host.put(14, "--disable-cuda-graph"))
     host.wait_ready(op)
-    host.guest.ssh(["systemctl", "stop", _guard(op)])
-    host.guest.ssh(["systemctl", "start", f"ddtune-ended@{UNIT}.service"])
+    host.guest.console(["systemctl", "stop", _guard(op)])
+    host.guest.console(["systemctl", "start", f"ddtune-ended@{UNIT}.service"])
     assert host.guest.show("ActiveState", _guard(op)) != "active", "nothing has ended unasked"
-    host.guest.ssh(["systemctl", "kill", "-s", "KILL", UNIT])
+    host.guest.console(["systemctl", "kill", "-s", "KILL", UNIT])
     # With no guard the launcher alone brings stable back; the guard is only needed to say so.
     wait_until("stable serves", lambda: host.guest.ready() and host.budget() == "8", 60)
     assert host.txn()["state"] == "ROLLED_BACK"
-    host.guest.ssh(["systemctl", "start", f"ddtune-ended@{UNIT}.service"])
+    host.guest.console(["systemctl", "start", f"ddtune-ended@{UNIT}.service"])
     _back(host, op, "engine_dead")
 
 
@@ -169,7 +169,7 @@ def test_abort_and_a_late_confirm(host: OnHost) -> None:
 def test_damaged_txn_is_put_back_and_rolled_back(host: OnHost) -> None:
     op = host.trial(host.put(12, "--disable-cuda-graph"))
     host.wait_ready(op)
-    host.guest.ssh(["sh", "-c", f"echo '{{' > {onhost.RUN}/txn.json"])
+    host.guest.console(["sh", "-c", f"echo '{{' > {onhost.RUN}/txn.json"])
     wait_until("the guard has put it back", lambda: host.txn().get("op") == op)
     _back(host, op, "unknown")
 
@@ -183,13 +183,13 @@ def test_commit_then_late_crash_goes_to_previous_once(host: OnHost) -> None:
     assert _ends(host, op) == [("committed", None)]
     wait_until("the guard is gone", lambda: host.guest.show("LoadState", _guard(op)) == "not-found")
 
-    host.guest.ssh(["systemctl", "restart", UNIT])
+    host.guest.console(["systemctl", "restart", UNIT])
     wait_until("an asked restart changes nothing", lambda: host.guest.ready() and host.budget() == "7", 60)
-    host.guest.ssh(["systemctl", "kill", "-s", "KILL", UNIT])
+    host.guest.console(["systemctl", "kill", "-s", "KILL", UNIT])
     wait_until("previous serves", lambda: host.guest.ready() and host.budget() == "8", 60)
     assert os.path.basename(os.readlink(host.guest.file(f"{onhost.STATE}/stable"))) == before
     assert ("late_crash", "engine_dead") in _ends(host, op)
-    host.guest.ssh(["systemctl", "kill", "-s", "KILL", UNIT])
+    host.guest.console(["systemctl", "kill", "-s", "KILL", UNIT])
     wait_until("stable starts again after its own crash", lambda: host.guest.ready() and host.budget() == "8", 60)
 
 
@@ -214,6 +214,6 @@ def test_stable_that_does_not_serve_ends_stopped_and_loud(host: OnHost) -> None:
     assert _ends(host, op) == [("rollback_failed", "slow")]
     crit = host.guest.out(["journalctl", "--no-pager", "-b", "-p", "crit", "-o", "cat"])
     assert "a person must act" in crit
-    host.guest.ssh(["systemctl", "reset-failed", UNIT])
-    host.guest.ssh(["systemctl", "start", UNIT])
+    host.guest.console(["systemctl", "reset-failed", UNIT])
+    host.guest.console(["systemctl", "start", UNIT])
     wait_until("stable starts by hand", lambda: host.guest.ready() and host.budget() == "8", 60)

@@ -66,9 +66,9 @@ def test_a_killed_login_leaves_no_process(shared_guest: Guest, tmp_path: Path) -
     with dashboard(shared_guest, tmp_path) as tmux:
         tmux.until("SERVING")
         running = ["pgrep", "-f", "^" + " ".join(DEMO) + "$"]
-        before = shared_guest.ssh(running, check=False).stdout.split()
+        before = shared_guest.console(running, check=False).stdout.split()
         assert before
         client = int(tmux("display-message", "-p", "#{pane_pid}"))
         ssh = int(subprocess.run(["pgrep", "-P", str(client), "ssh"], capture_output=True, check=True).stdout)
         os.kill(ssh, 9)
-        wait_until("the dashboard ends", lambda: not shared_guest.ssh(running, check=False).stdout.split(), 30)
+        wait_until("the dashboard ends", lambda: not shared_guest.console(running, check=False).stdout.split(), 30)

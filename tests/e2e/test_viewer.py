@@ -40,11 +40,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("viewer")
     with booted(folder) as guest:
         site = Site(guest, folder / "operator", KINDS["direct"](guest), "ops")
-        guest.ssh(["useradd", "--create-home", "eve"])
-        guest.ssh(["sh", "-c", "cp -r /home/ops/.ssh /home/eve/ && chown -R eve: /home/eve/.ssh"])
+        guest.console(["useradd", "--create-home", "eve"])
+        guest.console(["sh", "-c", "cp -r /home/ops/.ssh /home/eve/ && chown -R eve: /home/eve/.ssh"])
         script = site.operator.run("adopt", HOST, "--print-installer", "--viewer", "eve")
         assert script.code == 0, script
-        guest.ssh(["sh", "-s"], script.out.encode())
+        guest.console(["sh", "-s"], script.out.encode())
         site.run("adopt")
         yield site
 
@@ -134,12 +134,12 @@ WEAK = (
 def test_each_hello_says_what_others_could_change(site: Site) -> None:
     asked = ((HELPER, "ops"), (VIEWER, "eve"))
     assert all(_ask(site.guest, program, "hello", None, user)["problems"] == [] for program, user in asked)
-    site.guest.ssh(["sh", "-c", " && ".join(break_ for break_, _, _ in WEAK)])
+    site.guest.console(["sh", "-c", " && ".join(break_ for break_, _, _ in WEAK)])
     try:
         told = [_ask(site.guest, program, "hello", None, user)["problems"] for program, user in asked]
         doctor = site.operator.run("doctor", HOST, "--json")
     finally:
-        site.guest.ssh(["sh", "-c", " && ".join(mend for _, mend, _ in WEAK)])
+        site.guest.console(["sh", "-c", " && ".join(mend for _, mend, _ in WEAK)])
     assert doctor.code == 9, doctor
     told.append([symptom["seen"] for symptom in doctor.json["symptoms"] if symptom["ok"] is False])
     for problems in told:
@@ -152,32 +152,34 @@ def test_a_path_that_sudo_hands_on_is_worth_nothing(site: Site) -> None:
     """Where the programs are gone the helper clears away by ``rmdir``, which must not be eve's."""
     guest = site.guest
     guest.put("/etc/sudoers.d/zz-path", "Defaults !secure_path\n", "440")
-    guest.ssh(["mv", PYZ, f"{PYZ}.away"])
+    guest.console(["mv", PYZ, f"{PYZ}.away"])
     try:
         made = "mkdir -p ~/bin && printf '#!/bin/sh\\nid -u >/home/eve/taken\\n' >~/bin/rmdir && chmod 755 ~/bin/rmdir"
         guest.ssh(["sh", "-c", made], user="eve")
         asked = f"echo '{{}}' | PATH=/home/eve/bin:$PATH sudo -n {VIEWER}"
         answer = json.loads(guest.out(["sh", "-c", asked], user="eve"))
         assert answer["cause"] == "not_adopted"
-        assert guest.ssh(["test", "-e", "/home/eve/taken"], check=False).returncode
+        assert guest.console(["test", "-e", "/home/eve/taken"], check=False).returncode
     finally:
-        guest.ssh(["mv", f"{PYZ}.away", PYZ])
-        guest.ssh(["rm", "/etc/sudoers.d/zz-path"])
+        guest.console(["mv", f"{PYZ}.away", PYZ])
+        guest.console(["rm", "/etc/sudoers.d/zz-path"])
 
 
 def test_an_interpreter_of_somebody_elses_is_not_taken(site: Site, tmp_path: Path) -> None:
     """It is configured, and ops owns its folder: the programs go on with one that root alone can change."""
     guest, asked = site.guest, "/opt/ops/bin/python3"
     before = guest.out(["cat", f"{LIB}/1/install.json"])
-    guest.ssh(["sh", "-c", "mkdir -p /opt/ops/bin && ln -s /usr/bin/python3 /opt/ops/bin/ && chown ops /opt/ops/bin"])
+    guest.console(
+        ["sh", "-c", "mkdir -p /opt/ops/bin && ln -s /usr/bin/python3 /opt/ops/bin/ && chown ops /opt/ops/bin"]
+    )
     other = Operator(guest, tmp_path / "other", ssh="ops@127.0.0.1", python=asked)
     script = other.run("adopt", HOST, "--print-installer")
     assert f"{asked} -I" in script.out, script
-    said = guest.ssh(["sh", "-s"], script.out.encode()).stdout.decode()
+    said = guest.console(["sh", "-s"], script.out.encode()).stdout.decode()
     note = f"ddtune's programs run with /usr/bin/python3 and not with {asked}: /opt/ops/bin belongs to user 1500"
     assert note in said, said
     assert guest.out(["cat", f"{LIB}/1/install.json"]) == before
-    guest.ssh(["rm", "-r", "/opt/ops"])
+    guest.console(["rm", "-r", "/opt/ops"])
 
 
 @pytest.mark.parametrize(
@@ -191,13 +193,13 @@ def test_a_sudoers_file_that_others_own_is_named_and_worth_nothing(
     site: Site, eve: Operator, break_: str, mend: str, says: str
 ) -> None:
     """sudo itself does not read such a file, so only root is left to be told."""
-    site.guest.ssh(["sh", "-c", break_])
+    site.guest.console(["sh", "-c", break_])
     try:
         request = b'{"proto": 1, "verb": "hello", "unit": null}'
-        problems = json.loads(site.guest.ssh([HELPER], request).stdout)["problems"]
+        problems = json.loads(site.guest.console([HELPER], request).stdout)["problems"]
         assert any(says in problem for problem in problems), problems
         answer = eve.run("restart", HOST, "--yes", "--json")
         assert answer.code == 7, answer
         assert "NOPASSWD" in answer.json["error"]["message"]
     finally:
-        site.guest.ssh(["sh", "-c", mend])
+        site.guest.console(["sh", "-c", mend])

@@ -135,4 +135,4 @@ def pyz(patches: Sequence[str]) -> bytes:
 def install(guest: Guest, patches: Sequence[str]) -> None:
     """Puts the patched zipapp in the place of the installed one; with no patches nothing is done."""
     if patches:
-        guest.ssh(["sh", "-c", 'cat >"$0.new" && mv "$0.new" "$0"', PYZ], pyz(patches))
+        guest.console(["sh", "-c", 'cat >"$0.new" && mv "$0.new" "$0"', PYZ], pyz(patches))

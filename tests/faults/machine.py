@@ -31,12 +31,12 @@ class Machine:
         self.guest = guest
         self.user = user
         self.home = f"/home/{user}"
-        guest.ssh(["useradd", "--create-home", "--shell", "/bin/bash", user])
+        guest.console(["useradd", "--create-home", "--shell", "/bin/bash", user])
         key = f"{self.home}/.ssh/id_ed25519"
         self.sh(f"mkdir -m 700 ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f {key}")
         there = "/root" if login == "root" else f"/home/{login}"
         public = self.sh(f"cat {key}.pub").stdout
-        host.ssh(["sh", "-c", f"cat >>{there}/.ssh/authorized_keys"], public)
+        host.console(["sh", "-c", f"cat >>{there}/.ssh/authorized_keys"], public)
         self.put(f"{self.home}/.ssh/known_hosts", host.known_hosts.read_text())
         known = {"ssh": f"{login}@127.0.0.1", "identity": key, "known_hosts": f"{self.home}/.ssh/known_hosts"}
         self.put(f"{self.config}/config.toml", config_text(host, limits, **known, **fields))
@@ -54,7 +54,7 @@ class Machine:
 
     def sh(self, script: str, stdin: str = "", *, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         """Runs a shell's words as this user, in their home."""
-        return self.guest.ssh(self._as_user(["sh", "-c", script]), stdin.encode(), timeout=300, check=check)
+        return self.guest.console(self._as_user(["sh", "-c", script]), stdin.encode(), timeout=300, check=check)
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Starts ``ddtune ARGS`` here and does not wait for it."""

@@ -104,8 +104,8 @@ def far_site(folder: Path, **limits: Any) -> Iterator[tuple[Site, Network]]:
     try:
         with within(network.host), booted(folder) as guest:
             config = "/etc/ssh/sshd_config"
-            guest.ssh(["sed", "-i", f"s/^ListenAddress .*/&\\nListenAddress {HOST_IP}/", config])
-            guest.ssh(["systemctl", "restart", "ssh"])
+            guest.console(["sed", "-i", f"s/^ListenAddress .*/&\\nListenAddress {HOST_IP}/", config])
+            guest.console(["systemctl", "restart", "ssh"])
             known = guest.known_hosts.read_text()
             guest.known_hosts.write_text(known + known.replace("127.0.0.1", HOST_IP))
             operator = FarOperator(guest, folder / "operator", LIMITS | limits, ssh=f"root@{HOST_IP}", **fields)

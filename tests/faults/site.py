@@ -67,11 +67,11 @@ class Site(Service):
 
     def stable(self) -> str:
         """The release that the link ``stable`` names, read over a new login."""
-        return os.path.basename(self.guest.out(["readlink", f"{STATE}/stable"]))
+        return os.path.basename(self.guest.console(["readlink", f"{STATE}/stable"]).stdout.decode().strip())
 
     def lines(self) -> list[dict[str, Any]]:
         """The history since this test began, read over a new login."""
-        text = self.guest.ssh(["cat", f"{STATE}/history.jsonl"], check=False).stdout.decode()
+        text = self.guest.console(["cat", f"{STATE}/history.jsonl"], check=False).stdout.decode()
         return [json.loads(line) for line in text.splitlines()][self.known :]
 
     def ends(self, op: str | None = None) -> list[tuple[str, str | None]]:
@@ -81,7 +81,7 @@ class Site(Service):
 
     def begin(self) -> None:
         """From here on lines of the history are this test's."""
-        self.guest.ssh(["sh", "-c", f"rm -f {STATE}/quarantine/*.json"])
+        self.guest.console(["sh", "-c", f"rm -f {STATE}/quarantine/*.json"])
         self.known = 0
         self.known = len(self.lines())
 
@@ -98,7 +98,8 @@ class Site(Service):
 
     def look(self) -> list[str]:
         """What runs, what is stable and how it ended, over a new login."""
-        argv = self.guest.main_argv()
+        main = f"cat /proc/$(systemctl show -P MainPID {UNIT})/cmdline"
+        argv = self.guest.console(["sh", "-c", main], check=False).stdout.decode().split("\0")[:-1]
         budget = argv[argv.index("--speculative-ddtree-budget") + 1] if "--speculative-ddtree-budget" in argv else None
         runs = f"runs budget {budget}" if argv else f"service {self.guest.show('ActiveState')}"
         ends = " ".join(f"{event}({cause})" if cause else event for event, cause in self.ends())
@@ -136,8 +137,7 @@ class Site(Service):
 
     def console(self, *argv: str, stdin: bytes = b"", check: bool = True) -> subprocess.CompletedProcess[bytes]:
         """Runs ``argv`` in the guest without a login, as at its console."""
-        inside = ["nsenter", "--target", str(self.guest.init_pid), "--mount", "--uts", "--ipc", "--pid", "--cgroup"]
-        return subprocess.run([*inside, "--root", "--wd=/", *argv], input=stdin, capture_output=True, check=check)
+        return self.guest.console(argv, stdin, check=check)
 
     def stamp(self) -> Path:
         """A moment of the guest's files, for ``changed``."""

@@ -30,7 +30,7 @@ def test_01_killed_before_arm(site: Site, row: Row) -> None:
     assert site.txn() == txn
     assert site.invocation() == before
     assert site.lines() == []
-    site.guest.ssh(["flock", "--nonblock", f"{RUN}/lock", "true"])
+    site.guest.console(["flock", "--nonblock", f"{RUN}/lock", "true"])
     row.note("lock free, no program left")
     assert site.runs(STABLE)
 
@@ -125,7 +125,7 @@ def test_07_killed_after_commit(site: Site, row: Row) -> None:
     unit = f"ddtune-guard-{txn['op']}.service"
     wait_until("the guard is gone", lambda: site.guest.show("LoadState", unit) == "not-found", 20)
     assert site.ends(txn["op"]) == [("committed", None)]
-    site.guest.ssh(["systemctl", "restart", "sglang-k26.service"])
+    site.guest.console(["systemctl", "restart", "sglang-k26.service"])
     site.wait_ready()
     assert site.runs("7")
     assert site.stable() == txn["candidate"]

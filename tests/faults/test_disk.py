@@ -176,7 +176,7 @@ def test_20_damaged_stable(own_site: Site, row: Row, damage: str) -> None:
     }
     site.console("sh", "-c", commands[damage])
     began = time.monotonic()
-    site.guest.ssh(["systemctl", "restart", UNIT])
+    site.guest.console(["systemctl", "restart", UNIT])
     site.wait_ready()
     row.took(time.monotonic() - began)
     assert site.budget() == STABLE

@@ -103,13 +103,13 @@ def test_24_start_limit(own_site: Site, row: Row) -> None:
     site = own_site
     limits = "[Unit]\nStartLimitIntervalSec=600\nStartLimitBurst=3\n"
     site.guest.put(f"/etc/systemd/system/{UNIT}.d/10-limits.conf", limits)
-    site.guest.ssh(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "daemon-reload"])
     for _ in range(3):
-        site.guest.ssh(["systemctl", "restart", UNIT], check=False)
+        site.guest.console(["systemctl", "restart", UNIT], check=False)
     wait_until("it serves", lambda: site.guest.ready() or site.show_down(), 30)
     if site.show_down():
-        site.guest.ssh(["systemctl", "reset-failed", UNIT])
-        site.guest.ssh(["systemctl", "start", UNIT])
+        site.guest.console(["systemctl", "reset-failed", UNIT])
+        site.guest.console(["systemctl", "start", UNIT])
     site.wait_ready()
     site.host.ok("accept")
     op = site.trial()

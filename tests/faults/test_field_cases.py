@@ -25,7 +25,7 @@ DROP_IN = f"/etc/systemd/system/{UNIT}.d"
 def test_k5_01_start_limit_is_the_consequence_not_the_cause(own_site: Site) -> None:
     site = own_site
     site.guest.put(f"{DROP_IN}/10-limits.conf", "[Unit]\nStartLimitIntervalSec=120\nStartLimitBurst=3\n")
-    site.guest.ssh(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "daemon-reload"])
     site.host.ok("accept")
     op = site.host.trial(site.candidate(7, "--no-such-flag"), tries=5)
     txn = site.back(op, "bad_flags")
@@ -37,7 +37,7 @@ def test_k5_01_start_limit_is_the_consequence_not_the_cause(own_site: Site) -> N
 def test_k5_02_restart_between_two_polls_is_a_crash(own_site: Site) -> None:
     site = own_site
     site.guest.put(f"{DROP_IN}/10-quick.conf", "[Service]\nRestartSec=20ms\n")
-    site.guest.ssh(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "daemon-reload"])
     site.host.ok("accept")
     op = site.trial(lease_s=120, tries=2)
     # Twenty milliseconds later the unit is active again, on the very same candidate.
@@ -111,7 +111,7 @@ def test_k9_05_way_back_is_to_what_passed(own_site: Site) -> None:
     site = own_site
     op = site.trial(3, lease_s=120)
     site.guest.put(f"{DROP_IN}/50-broken.conf", '[Service]\nEnvironment="DDTUNE_SIM_SCENARIO=@budget>=1:bad_exit"\n')
-    site.guest.ssh(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "daemon-reload"])
     site.host.ok("fail", op=op, cause="garbage_output")
     txn = site.settled(op, 120)
     assert (txn["state"], txn["cause"]) == ("ROLLBACK_FAILED", "garbage_output")

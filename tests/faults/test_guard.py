@@ -53,7 +53,7 @@ def test_12_guard_killed(site: Site, row: Row, times: int) -> None:
 def test_13_guard_masked(site: Site, row: Row) -> None:
     before, earlier = site.invocation(), site.txn()
     op = "20261129190000-masked"
-    site.guest.ssh(["systemctl", "mask", "--runtime", _guard(op)])
+    site.guest.console(["systemctl", "mask", "--runtime", _guard(op)])
     order = {"op": op, "kind": "switch", "owner": OWNER, "lease_s": 60, "confirm_deadline_s": 300, "canary": CANARY}
     answer = site.host.call("arm", candidate=site.candidate(), api_port=site.guest.api_port, **order)
     assert not answer["ok"]
@@ -73,10 +73,10 @@ def test_14_reloaded_all_the_time(site: Site, row: Row) -> None:
     end = time.monotonic() + LEASE_S
     reloads = 0
     while time.monotonic() < end:
-        site.guest.ssh(["systemctl", "daemon-reload"])
+        site.guest.console(["systemctl", "daemon-reload"])
         reloads += 1
         time.sleep(2)
-    site.guest.ssh(["systemctl", "daemon-reexec"])
+    site.guest.console(["systemctl", "daemon-reexec"])
     assert site.guest.show("MainPID", _guard(op)) == guard, "the same guard lives"
     _expired_in_time(site, op, row)
     row.note(f"{reloads} reloads, 1 reexec")

@@ -43,8 +43,8 @@ def _told_to(site: Site, *addresses: str) -> None:
 
 
 def _serves_again(site: Site) -> None:
-    site.guest.ssh(["systemctl", "reset-failed", UNIT], check=False)
-    site.guest.ssh(["systemctl", "start", UNIT])
+    site.guest.console(["systemctl", "reset-failed", UNIT], check=False)
+    site.guest.console(["systemctl", "start", UNIT])
     site.wait_ready()
 
 
@@ -54,7 +54,7 @@ def _commit_and_crash(site: Site) -> None:
     site.host.ok("soak", op=op)
     site.host.ok("confirm", op=op, invocation=site.guest.show("InvocationID"))
     site.settled(op)
-    site.guest.ssh(["systemctl", "kill", "-s", "KILL", UNIT])
+    site.guest.console(["systemctl", "kill", "-s", "KILL", UNIT])
     wait_until("previous serves", lambda: site.runs(STABLE), 60)
 
 
@@ -68,7 +68,7 @@ def _fault_in_the_log(site: Site) -> None:
     op = site.trial()
     # The journal asks of whom a line is while its writer lives.
     words = f"echo $$ >{CGROUP}; (cat; sleep 3) | systemd-cat -t engine"
-    site.guest.ssh(["sh", "-c", words], FAULT.encode(), check=False)
+    site.guest.console(["sh", "-c", words], FAULT.encode(), check=False)
     txn = site.settled(op, 90)
     assert (txn["state"], txn["cause"]) == ("ROLLED_BACK", "illegal_memory_access"), txn["evidence"]
     wait_until("stable serves", lambda: site.runs(STABLE), 60)
@@ -79,7 +79,7 @@ def _port_of_somebody_else(site: Site) -> None:
     pid = squat(site, within_unit=False)
     site.host.ok("fail", op=op, cause="slow")
     assert site.settled(op, 90)["state"] == "HOST_ACTION_REQUIRED"
-    site.guest.ssh(["kill", str(pid)])
+    site.guest.console(["kill", str(pid)])
     _serves_again(site)
 
 
@@ -87,11 +87,11 @@ def _no_way_back(site: Site) -> None:
     op = site.trial()
     broken = f"/etc/systemd/system/{UNIT}.d/50-broken.conf"
     site.guest.put(broken, '[Service]\nEnvironment="DDTUNE_SIM_SCENARIO=@budget>=1:bad_exit"\n')
-    site.guest.ssh(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "daemon-reload"])
     site.host.ok("fail", op=op, cause="garbage_output")
     assert site.settled(op, 120)["state"] == "ROLLBACK_FAILED"
-    site.guest.ssh(["rm", broken])
-    site.guest.ssh(["systemctl", "daemon-reload"])
+    site.guest.console(["rm", broken])
+    site.guest.console(["systemctl", "daemon-reload"])
     _serves_again(site)
 
 

@@ -75,7 +75,7 @@ def test_36_bad_release_again(site: Site, row: Row) -> None:
 def test_37_restarted_by_hand(site: Site, row: Row) -> None:
     op = site.trial()
     # The way back may cancel the rest of it.
-    site.guest.ssh(["systemctl", "restart", UNIT], check=False)
+    site.guest.console(["systemctl", "restart", UNIT], check=False)
     began = time.monotonic()
     txn = site.back(op, "drift")
     row.took(time.monotonic() - began)
@@ -92,8 +92,8 @@ def test_37_edited_by_hand(own_site: Site, row: Row) -> None:
     argv = " ".join(site.guest.main_argv()).replace("budget 7", "budget 1")
     text = f"[Service]\nExecStart=\nExecStart={argv}\n"
     site.guest.put(edit, text)
-    site.guest.ssh(["systemctl", "daemon-reload"])
-    site.guest.ssh(["systemctl", "restart", UNIT], check=False)
+    site.guest.console(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "restart", UNIT], check=False)
     txn = site.settled(op, 90)
     row.note(f"ExecStart edited: {txn['state']} {txn['cause']}")
     assert txn["state"] in ("ROLLED_BACK", "ROLLBACK_FAILED")
@@ -102,9 +102,9 @@ def test_37_edited_by_hand(own_site: Site, row: Row) -> None:
     assert answer["outcome"] == "refused"
     assert "drift" in (answer.get("cause"), answer.get("error", {}).get("cause"))
     row.note("next switch refused: drift")
-    site.guest.ssh(["rm", edit])
-    site.guest.ssh(["systemctl", "daemon-reload"])
-    site.guest.ssh(["systemctl", "restart", UNIT])
+    site.guest.console(["rm", edit])
+    site.guest.console(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "restart", UNIT])
     site.wait_ready()
     assert site.runs(STABLE)
 
@@ -180,7 +180,7 @@ CHANGES = (("switch", GOOD, "--yes"), ("restart", "--yes"), ("rollback", "--yes"
 @pytest.mark.slow
 def test_42_read_only_writes_nothing(site: Site, row: Row, request: pytest.FixtureRequest) -> None:
     """Every file of the host that is written, made or removed while a viewer looks, from the very first look on."""
-    site.guest.ssh(["sh", "-c", f"rm -f {STATE}/build.json {STATE}/flag-checks.json"])
+    site.guest.console(["sh", "-c", f"rm -f {STATE}/build.json {STATE}/flag-checks.json"])
     write_config(site.guest, site.operator.folder, LIMITS, write=False)
     request.addfinalizer(lambda: write_config(site.guest, site.operator.folder, LIMITS))
     before = site.invocation()
@@ -220,12 +220,12 @@ def test_40_log_shown_inert(site: Site, row: Row) -> None:
     lines = [f"FAULTS {text}".encode() for text in ESCAPES]
     lines += [b"FAULTS \xff\xfe\xc3(", b"FAULTS " + b"x" * 1_000_000, b"FAULTS-LAST"]
     into = f"/sys/fs/cgroup/system.slice/{UNIT}/cgroup.procs"
-    site.guest.ssh(["sh", "-c", f"echo $$ >{into}; exec systemd-cat -t engine"], b"\n".join(lines) + b"\n")
+    site.guest.console(["sh", "-c", f"echo $$ >{into}; exec systemd-cat -t engine"], b"\n".join(lines) + b"\n")
     told = site.operator.run("status", HOST).out + site.operator.run("history", HOST).out
     assert "\x1b" not in told
     with dashboard(site) as terminal:
         terminal.until(b"b8-nvls")
-        site.guest.ssh(["sh", "-c", f"echo $$ >{into}; exec systemd-cat -t engine"], b"\n".join(lines) + b"\n")
+        site.guest.console(["sh", "-c", f"echo $$ >{into}; exec systemd-cat -t engine"], b"\n".join(lines) + b"\n")
         terminal.press("l")
         terminal.until(b"FAULTS-LAST")
         written = terminal.output

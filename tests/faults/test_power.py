@@ -63,9 +63,9 @@ def _reboot(site: Site, row: Row, cut: bool) -> None:
 def _dangles(site: Site) -> bool:
     """Whether a link of the state names a release that is not there whole."""
     return any(
-        site.guest.ssh(["test", "-s", f"{STATE}/{link}/release.json"], check=False).returncode
+        site.guest.console(["test", "-s", f"{STATE}/{link}/release.json"], check=False).returncode
         for link in ("stable", "previous")
-        if site.guest.ssh(["test", "-L", f"{STATE}/{link}"], check=False).returncode == 0
+        if site.guest.console(["test", "-L", f"{STATE}/{link}"], check=False).returncode == 0
     )
 
 
@@ -88,7 +88,7 @@ def _confirm(site: Site, op: str) -> None:
     """Sends a confirm and waits for no answer."""
     judged = site.guest.show("InvocationID")
     request = f'{{"proto":1,"verb":"confirm","unit":"sglang-k26.service","op":"{op}","invocation":"{judged}"}}'
-    site.guest.ssh(["sh", "-c", f"echo '{request}' | setsid /usr/local/libexec/ddtune-host >/dev/null 2>&1 &"])
+    site.guest.console(["sh", "-c", f"echo '{request}' | setsid /usr/local/libexec/ddtune-host >/dev/null 2>&1 &"])
 
 
 @pytest.mark.slow

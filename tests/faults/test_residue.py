@@ -47,11 +47,11 @@ def squat(site: Site, within_unit: bool) -> int:
     join = f"echo $$ >{CGROUP};" if within_unit else ""
     into = "mkdir -p /sys/fs/cgroup/elsewhere; "
     script = f'{into}{join} setsid /usr/bin/python3 -c "$1" {site.guest.api_port} >/dev/null 2>&1 </dev/null & echo $!'
-    return int(site.guest.ssh(["sh", "-c", script, "sh", SQUATTER]).stdout)
+    return int(site.guest.console(["sh", "-c", script, "sh", SQUATTER]).stdout)
 
 
 def _lives(site: Site, pid: int) -> bool:
-    return site.guest.ssh(["test", "-d", f"/proc/{pid}"], check=False).returncode == 0
+    return site.guest.console(["test", "-d", f"/proc/{pid}"], check=False).returncode == 0
 
 
 def test_31_orphan_of_the_candidate(site: Site, row: Row) -> None:
@@ -60,9 +60,9 @@ def test_31_orphan_of_the_candidate(site: Site, row: Row) -> None:
     pid = squat(site, within_unit=True)
     seen = f"/run/ddtune/{UNIT}/processes.json"
     wait_until("the guard has seen it", lambda: str(pid) in site.host.file(seen).get("pids", {}), 10)
-    site.guest.ssh(["sh", "-c", f"echo {pid} >/sys/fs/cgroup/elsewhere/cgroup.procs"])
+    site.guest.console(["sh", "-c", f"echo {pid} >/sys/fs/cgroup/elsewhere/cgroup.procs"])
     shm = "/dev/shm/leaked"
-    site.guest.ssh(["runuser", "-u", "sglang", "--", "sh", "-c", f"head -c 1000000 /dev/zero >{shm}"])
+    site.guest.console(["runuser", "-u", "sglang", "--", "sh", "-c", f"head -c 1000000 /dev/zero >{shm}"])
     os.kill(main_process(site), signal.SIGKILL)
     died = time.clock_gettime(time.CLOCK_BOOTTIME)
     txn = site.settled(op, 90)
@@ -86,8 +86,8 @@ def test_31_somebody_elses_process(site: Site, row: Row) -> None:
     assert not quarantined(site, txn["candidate"])
     row.note(f"foreign: {txn['action']}"[:130])
     _said_first(site, "HOST_ACTION_REQUIRED")
-    site.guest.ssh(["kill", str(pid)])
-    site.guest.ssh(["systemctl", "start", UNIT])
+    site.guest.console(["kill", str(pid)])
+    site.guest.console(["systemctl", "start", UNIT])
     site.wait_ready()
     assert site.runs(STABLE)
 
@@ -123,7 +123,7 @@ def _kernel(site: Site, text: str) -> None:
     """One line of the kernel's log, once the guard follows it."""
     wait_until("the guard follows the kernel", lambda: any(KMSG in argv for _, argv in site.processes()), 10)
     entry = {"MESSAGE": text, "__REALTIME_TIMESTAMP": str(int(time.time() * 1e6)), "_TRANSPORT": "kernel"}
-    site.guest.ssh(["sh", "-c", f"cat >>{KMSG}"], json.dumps(entry).encode() + b"\n")
+    site.guest.console(["sh", "-c", f"cat >>{KMSG}"], json.dumps(entry).encode() + b"\n")
 
 
 XIDS = {
@@ -140,7 +140,7 @@ def test_33_xid_in_the_soak(own_site: Site, row: Row) -> None:
     site = own_site
     site.guest.put("/usr/local/bin/journalctl-test", JOURNALCTL, "755")
     site.guest.put(KMSG, "")
-    site.guest.ssh(["sed", "-i", "s#/usr/bin/journalctl#/usr/local/bin/journalctl-test#", INSTALL])
+    site.guest.console(["sed", "-i", "s#/usr/bin/journalctl#/usr/local/bin/journalctl-test#", INSTALL])
 
     op = _soaking(site)
     _kernel(site, "NVRM: Xid (PCI:0000:1b:00): 45, pid=1234, name=python3, Ch 00000008")
@@ -161,8 +161,8 @@ def test_33_xid_in_the_soak(own_site: Site, row: Row) -> None:
         row.took(time.monotonic() - began)
         _said_first(site, "HOST_ACTION_REQUIRED")
         if site.show_down():
-            site.guest.ssh(["systemctl", "reset-failed", UNIT], check=False)
-            site.guest.ssh(["systemctl", "start", UNIT])
+            site.guest.console(["systemctl", "reset-failed", UNIT], check=False)
+            site.guest.console(["systemctl", "start", UNIT])
         site.wait_ready()
         op = _soaking(site)
     site.host.ok("abort", op=op)
@@ -181,7 +181,7 @@ def test_34_stable_fails_after_the_rollback(own_site: Site, row: Row) -> None:
     op = site.trial(lease_s=200)
     broken = f"/etc/systemd/system/{UNIT}.d/50-broken.conf"
     site.guest.put(broken, '[Service]\nEnvironment="DDTUNE_SIM_SCENARIO=@budget==8:bad_exit"\n')
-    site.guest.ssh(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "daemon-reload"])
     before = len([text for _, text in site.journal() if text.startswith("Started ")])
     site.host.ok("fail", op=op, cause="slow")
     txn = site.settled(op, 120)
@@ -196,9 +196,9 @@ def test_34_stable_fails_after_the_rollback(own_site: Site, row: Row) -> None:
     _said_first(site, "ROLLBACK_FAILED")
     row.note(f"ROLLBACK_FAILED after {starts} starts of stable, stopped, said at crit and first by status")
     assert os.path.basename(os.readlink(site.guest.file(f"{STATE}/stable"))) == site.original
-    site.guest.ssh(["rm", broken])
-    site.guest.ssh(["systemctl", "daemon-reload"])
-    site.guest.ssh(["systemctl", "reset-failed", UNIT])
-    site.guest.ssh(["systemctl", "start", UNIT])
+    site.guest.console(["rm", broken])
+    site.guest.console(["systemctl", "daemon-reload"])
+    site.guest.console(["systemctl", "reset-failed", UNIT])
+    site.guest.console(["systemctl", "start", UNIT])
     site.wait_ready()
     assert site.runs(STABLE)

@@ -114,7 +114,7 @@ def test_taking_over_is_an_act_of_its_own(two: Two) -> None:
 
 def test_an_older_helper_is_only_looked_at_until_it_is_renewed(two: Two) -> None:
     site = two.site
-    programs = site.guest.ssh(["cat", broken.PYZ]).stdout
+    programs = site.guest.console(["cat", broken.PYZ]).stdout
     invocation = site.invocation()
     broken.install(site.guest, ["older"])
     try:
@@ -126,18 +126,18 @@ def test_an_older_helper_is_only_looked_at_until_it_is_renewed(two: Two) -> None
         assert f"adopt --upgrade {HOST}" in said
         renewed = two.ada.run("adopt", HOST, "--upgrade", "--json")
         assert renewed.code == 0, renewed
-        assert site.guest.ssh(["cat", broken.PYZ]).stdout == programs
+        assert site.guest.console(["cat", broken.PYZ]).stdout == programs
         assert site.invocation() == invocation, "renewing restarts nothing"
         assert two.ada.run("switch", HOST, "b8-nvls", "--dry-run", "--json").code == 0
     finally:
-        site.guest.ssh(["sh", "-c", 'cat >"$0"', broken.PYZ], programs)
+        site.guest.console(["sh", "-c", 'cat >"$0"', broken.PYZ], programs)
 
 
 def test_an_older_ddtune_only_looks(two: Two) -> None:
     """Bob's machine has a checkout of its own: what is changed in it is seen by nobody else."""
     client = f"{CHECKOUT}/ddtune/host/helper.py"
     invocation = two.site.invocation()
-    two.bob.guest.ssh(["sed", "-i", "s/^PROTO = 1$/PROTO = 0/", client])
+    two.bob.guest.console(["sed", "-i", "s/^PROTO = 1$/PROTO = 0/", client])
     try:
         assert "PROTO = 1\n" in Path(client).read_text()
         assert two.bob.status()["service"]["profile"] == "b8-nvls"
@@ -146,7 +146,7 @@ def test_an_older_ddtune_only_looks(two: Two) -> None:
             assert refused.code == 7, refused
             assert "protocol" in json.dumps(refused.json), refused
     finally:
-        two.bob.guest.ssh(["sed", "-i", "s/^PROTO = 0$/PROTO = 1/", client])
+        two.bob.guest.console(["sed", "-i", "s/^PROTO = 0$/PROTO = 1/", client])
     assert two.site.invocation() == invocation
     assert [line for line in two.site.lines() if line["event"] == "armed"] == []
 
@@ -154,10 +154,10 @@ def test_an_older_ddtune_only_looks(two: Two) -> None:
 def test_other_programs_of_the_same_protocol_go_on_together(two: Two) -> None:
     """Bob's ddtune is another version: he is told so, and his switch is carried out by the programs that are there."""
     site = two.site
-    programs = site.guest.ssh(["cat", broken.PYZ]).stdout
-    two.bob.guest.ssh(["sh", "-c", f"echo '# of another version' >>{CHECKOUT}/ddtune/onhost/watch_unit.py"])
+    programs = site.guest.console(["cat", broken.PYZ]).stdout
+    two.bob.guest.console(["sh", "-c", f"echo '# of another version' >>{CHECKOUT}/ddtune/onhost/watch_unit.py"])
     told = {one["name"]: one for one in two.bob.run("doctor", HOST, "--json").json["symptoms"]}
     assert "other programs than this ddtune" in told["programs"]["seen"]
     done = two.bob.run("restart", HOST, "--yes", "--json")
     assert (done.code, done.json["outcome"]) == (0, "committed"), done
-    assert site.guest.ssh(["cat", broken.PYZ]).stdout == programs
+    assert site.guest.console(["cat", broken.PYZ]).stdout == programs

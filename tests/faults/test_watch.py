@@ -32,7 +32,7 @@ def test_a_late_hang_goes_back_and_is_told_once(committed: Site) -> None:
     site = committed
     with watching(site) as watch:
         # The engine takes connections and answers nobody, as one whose scheduler is stuck.
-        site.guest.ssh(["systemctl", "kill", "-s", "STOP", UNIT])
+        site.guest.console(["systemctl", "kill", "-s", "STOP", UNIT])
         watch.until("ddtune goes back to the release before it", 300)
         watch.until("rollback ended committed", 200)
         assert site.budget() == STABLE
@@ -77,11 +77,11 @@ def test_only_tell_changes_nothing(committed: Site) -> None:
     site = committed
     before = site.invocation()
     with watching(site, "--dry-run") as watch:
-        site.guest.ssh(["systemctl", "kill", "-s", "STOP", UNIT])
+        site.guest.console(["systemctl", "kill", "-s", "STOP", UNIT])
         watch.until("a person must look", 300)
         watch.until("dry run: would tell nobody")
         assert site.invocation() == before
-        site.guest.ssh(["systemctl", "kill", "-s", "CONT", UNIT])
+        site.guest.console(["systemctl", "kill", "-s", "CONT", UNIT])
 
 
 def test_a_dead_watch_is_a_note_of_the_next_status(committed: Site) -> None:

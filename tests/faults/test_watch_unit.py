@@ -34,7 +34,7 @@ class Watching:
     webhook: Webhook
 
     def systemctl(self, *words: str) -> None:
-        self.machine.guest.ssh(["systemctl", *words, self.unit], timeout=200)
+        self.machine.guest.console(["systemctl", *words, self.unit], timeout=200)
 
     def show(self, prop: str) -> str:
         return self.machine.guest.show(prop, self.unit)
@@ -69,7 +69,7 @@ def _installed(folder: Path, scenario: str) -> Iterator[Watching]:
         # As its first line says.
         path = shlex.split(text.splitlines()[0].removeprefix("# Save as ").partition(", then:")[0])[0]
         guest.put(path, text)
-        guest.ssh(["systemctl", "daemon-reload"])
+        guest.console(["systemctl", "daemon-reload"])
         yield Watching(site, machine, Path(path).name, webhook)
 
 
@@ -90,7 +90,7 @@ def test_a_late_hang_then_an_asked_end_then_kills(folder: Path) -> None:
         assert known["alive"]
         assert known["who"] == f"eve on {watching.machine.guest.name}"
 
-        site.guest.ssh(["systemctl", "kill", "-s", "STOP", UNIT])
+        site.guest.console(["systemctl", "kill", "-s", "STOP", UNIT])
         wait_until("the hang is told", lambda: watching.notices(BACK), 300)
         wait_until("the end is told", lambda: watching.notices("committed"), 200)
         assert site.runs(STABLE)
@@ -105,7 +105,7 @@ def test_a_late_hang_then_an_asked_end_then_kills(folder: Path) -> None:
 
         watching.start()
         first = watching.show("MainPID")
-        watching.machine.guest.ssh(["kill", "-9", first])
+        watching.machine.guest.console(["kill", "-9", first])
         wait_until("systemd starts it again", lambda: watching.show("MainPID") not in ("0", first), 60)
         heard = f'"pid":{watching.show("MainPID")}'
         wait_until("it is heard of", lambda: heard in _text(watching).replace(" ", ""), 90)

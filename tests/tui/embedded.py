@@ -11,19 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ddtune.config.paths import config_dir
-from ddtune.profiles.files import shipped_dir
+from tests.gates import shorten
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def shorter_gates() -> None:
     """The user's own copies of two profiles: the same axes behind a shorter gate."""
-    folder = config_dir() / "profiles"
-    folder.mkdir(parents=True)
-    for name in ("b8-nvls", "b16-eager"):
-        text = (shipped_dir() / f"{name}.toml").read_text().partition("[gate]")[0]
-        gate = "[gate]\nconcurrency = [1, 2]\nsoak_s = 40\nsoak_requests = 20\ncoding = 1\n"
-        (folder / f"{name}.toml").write_text(text + gate)
+    shorten(config_dir() / "profiles", "b8-nvls", "b16-eager")
 
 
 @contextmanager
