@@ -67,11 +67,11 @@ class Site(Service):
 
     def stable(self) -> str:
         """The release that the link ``stable`` names, read over a new login."""
-        return os.path.basename(self.guest.console(["readlink", f"{STATE}/stable"]).stdout.decode().strip())
+        return os.path.basename(self.guest.ssh(["readlink", f"{STATE}/stable"]).stdout.decode().strip())
 
     def lines(self) -> list[dict[str, Any]]:
         """The history since this test began, read over a new login."""
-        text = self.guest.console(["cat", f"{STATE}/history.jsonl"], check=False).stdout.decode()
+        text = self.guest.ssh(["cat", f"{STATE}/history.jsonl"], check=False).stdout.decode()
         return [json.loads(line) for line in text.splitlines()][self.known :]
 
     def ends(self, op: str | None = None) -> list[tuple[str, str | None]]:
@@ -99,7 +99,7 @@ class Site(Service):
     def look(self) -> list[str]:
         """What runs, what is stable and how it ended, over a new login."""
         main = f"cat /proc/$(systemctl show -P MainPID {UNIT})/cmdline"
-        argv = self.guest.console(["sh", "-c", main], check=False).stdout.decode().split("\0")[:-1]
+        argv = self.guest.ssh(["sh", "-c", main], check=False).stdout.decode().split("\0")[:-1]
         budget = argv[argv.index("--speculative-ddtree-budget") + 1] if "--speculative-ddtree-budget" in argv else None
         runs = f"runs budget {budget}" if argv else f"service {self.guest.show('ActiveState')}"
         ends = " ".join(f"{event}({cause})" if cause else event for event, cause in self.ends())
