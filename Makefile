@@ -26,7 +26,7 @@ test-gpu:
 faults: $(VENV)/.packages $(VENV)/.test
 	@DDTUNE_TEST_BREAK="$(BREAK)" JOBS=2 SUITES=faults tests/run --faults --dist load --maxschedchunk 1 $(PYTEST_ARGS)
 ifeq ($(BREAK),)
-	@SUITES=e2e JOBS=2 tests/run -m slow
+	@SUITES="e2e tui unit" JOBS=2 tests/run -m slow
 	@DDTUNE_TEST_LONG=1 $(BIN)/python -m pytest tests/unit/onhost_crash tests/unit/onhost_races/test_operators.py \
 		tests/unit/onhost_helper/test_shaped_requests.py
 endif

@@ -116,7 +116,7 @@ class Host(RuleBasedStateMachine):
 def test_any_order(runner: Runner) -> None:
     Host.runner = runner
     profile = settings(
-        max_examples=2000 if LONG else 60,
+        max_examples=2000 if LONG else 25,
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=list(HealthCheck),
