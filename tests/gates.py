@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ddtune.profiles.files import shipped_dir
 
-SHORTENED = ("b8-nvls", "b16-eager", "b12")
+SHORTENED = ("b8-nvls", "b16-eager", "b12", "b32", "b64")
 GATE = """\
 [gate]
 concurrency = [1, 8]

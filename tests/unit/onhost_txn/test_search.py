@@ -12,7 +12,6 @@ from ddtune.onhost import ledger, txn_back, txn_forward, txn_model
 from ddtune.onhost import txn as t
 from tests.unit.onhost_txn import world as w
 
-
 FIRST = 4000
 """Worlds of the short search: more than twice as many as the deepest of the planted faults needs."""
 
