@@ -117,10 +117,12 @@ def kept(paths: UnitPaths) -> bool:
 def changed(paths: UnitPaths, props: Mapping[str, str]) -> list[Change]:
     """What is not as it was kept; nothing where nothing was. Only root may read what that takes."""
     known, salt = _known(paths), releases.known_salt(paths)
-    if salt is None:
-        return []
+    return _by_settings(known, _of(paths, props), salt) if known and salt is not None else []
+
+
+def _by_settings(known: dict[str, Any], now: Sequence[str], salt: str) -> list[Change]:
     found = []
-    for path in _of(paths, props) if known else ():
+    for path in now:
         values = read(path)
         hashed = {name: _hash(salt, name, value) for name, value in (values or {}).items()}
         was = known.pop(path, {}).get("settings") or {}
@@ -139,7 +141,10 @@ def touched(paths: UnitPaths) -> bool:
 
 
 class Look:
-    """What has changed, seen by who may not read the salt: files that are open to everybody alone are compared."""
+    """What has changed, looked at again and again by any login; files are read only when they were touched.
+
+    Who may not read the salt is told of files that are open to everybody alone, and without the names of settings.
+    """
 
     def __init__(self, paths: UnitPaths) -> None:
         self._paths = paths
@@ -147,25 +152,28 @@ class Look:
         self._found: list[Change] = []
 
     def changed(self) -> list[Change]:
-        """As :func:`changed`, without the names of settings; files are read again only when they were touched."""
+        """As :func:`changed`."""
         known = _known(self._paths)
         fragment, *drop_ins = known or ("",)
         now = files(self._paths, fragment, [path for path in drop_ins if os.path.lexists(path)]) if known else []
         seen = _stats([*now, self._paths.unit_files])
         if seen != self._seen:
-            self._seen, self._found = seen, list(self._compared(known, now))
+            salt = releases.known_salt(self._paths) if known else None
+            found = _by_public(known, now) if salt is None else _by_settings(known, now, salt)
+            self._seen, self._found = seen, list(found)
         return self._found
 
-    def _compared(self, known: dict[str, Any], now: Sequence[str]) -> Iterator[Change]:
-        for path in now:
-            was, public = known.pop(path, None), _public(path)
-            if was is None and public is not None and read(path):
-                yield _change(path, "added", ())
-            elif was is not None and not os.path.exists(path):
-                yield _change(path, "removed", ())
-            elif was is not None and was.get("public") and public and public != was["public"]:
-                yield _change(path, "edited", ())
-        yield from (_change(path, "removed", ()) for path in known)
+
+def _by_public(known: dict[str, Any], now: Sequence[str]) -> Iterator[Change]:
+    for path in now:
+        was, public = known.pop(path, None), _public(path)
+        if was is None and public is not None and read(path):
+            yield _change(path, "added", ())
+        elif was is not None and not os.path.exists(path):
+            yield _change(path, "removed", ())
+        elif was is not None and was.get("public") and public and public != was["public"]:
+            yield _change(path, "edited", ())
+    yield from (_change(path, "removed", ()) for path in known)
 
 
 def _of(paths: UnitPaths, props: Mapping[str, str]) -> list[str]:

@@ -196,7 +196,8 @@ def test_what_not_everybody_may_read_has_no_hash_without_salt(disk: Disk, closed
     assert disk.changed() == [f"{DROP_IN} was edited (Environment=)"]
 
 
-def test_who_may_not_read_the_salt_sees_which_files(disk: Disk) -> None:
+def test_who_may_not_read_the_salt_sees_which_files(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_files.releases, "known_salt", lambda _: None)
     look = unit_files.Look(disk.paths)
     seen = lambda: [change.text.replace(f"{disk.root}/", "") for change in look.changed()]  # noqa: E731 (asked often)
     assert seen() == []
@@ -211,6 +212,14 @@ def test_who_may_not_read_the_salt_sees_which_files(disk: Disk) -> None:
     assert seen() == [f"{DROP_IN} was removed"]
     os.unlink(disk.path(FILE))
     assert seen() == [f"{FILE} was removed", f"{DROP_IN} was removed"]
+
+
+def test_who_may_read_the_salt_sees_the_settings_too(disk: Disk) -> None:
+    look = unit_files.Look(disk.paths)
+    os.chmod(disk.path(FILE), 0o600)
+    assert look.changed() == []
+    disk.write(FILE, TEXT.replace("B=2", "B=3"))
+    assert [(one.what, one.settings) for one in look.changed()] == [("edited", ("Environment",))]
 
 
 def test_what_runs_has_it_or_will() -> None:
