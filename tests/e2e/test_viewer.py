@@ -125,7 +125,7 @@ WEAK = (
         "chown root /usr/bin/journalctl",
         "/usr/bin/journalctl belongs to user 1500, who could change what runs as root",
     ),
-    (f"chown ops {JSON}", f"chown root {JSON}", "/json/__init__.py belongs to user 1500"),
+    (f"chown ops {JSON}", f"chown root {JSON}", "json/__init__.py belongs to user 1500"),
     ("chmod 777 /var/lib/ddtune", "chmod 755 /var/lib/ddtune", "/var/lib/ddtune can be written by others"),
     (f"echo 'eve ALL=(root) NOPASSWD: {VIEWER}' >>{SUDOERS}", f"sed -i '$d' {SUDOERS}", "allows more than the helper"),
 )
