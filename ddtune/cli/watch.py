@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -44,7 +45,7 @@ def watch(
     """Watch HOST without a screen: canaries, incidents, the way back on a late hang or late garbage, notifications.
 
     Whom to tell stands in the file `notify` beside config.toml (mode 600), an apprise address a line; it needs
-    `pip install ddtune[notify]`.
+    `pip install ddtune[notify]`. Both files are read at the start; `write = false` counts at once.
     """
     from ddtune.config.errors import ConfigError
     from ddtune.config.paths import config_dir
@@ -63,7 +64,8 @@ def watch(
     if to and not dry_run:
         _require_apprise(as_json=as_json)
     with ExitStack() as stack:
-        configs = [stack.enter_context(reached(name, as_json=as_json)) for name in hosts]
+        # Named twice, a host would be asked and told of twice.
+        configs = [stack.enter_context(reached(name, as_json=as_json)) for name in dict.fromkeys(hosts)]
         code = _run(configs, to, every_s, acts=not (only_tell or dry_run), dry=dry_run, once=once, as_json=as_json)
     raise SystemExit(code)
 
@@ -101,7 +103,9 @@ def _run(
 
     def say(text: str) -> None:
         line = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {report.clean(text)}"
-        report.say(line, err=as_json)
+        # Nobody may be left to hear it, where a terminal has gone or a disk is full: it watches on.
+        with suppress(OSError):
+            report.say(line, err=as_json)
 
     with Worker() as worker:
         watchers = []
@@ -109,7 +113,8 @@ def _run(
             # A dry run leaves what was told as it is.
             told = Told(folder / f"{config.name.replace('/', '_')}{'.dry' if dry else ''}.json")
             notifier = Notifier(to, told, say, dry=dry)
-            watchers.append(Watcher(config, worker, notifier, say, every_s=every_s, acts=acts))
+            may_act = partial(_may_act, config.name)
+            watchers.append(Watcher(config, worker, notifier, say, every_s=every_s, acts=acts, may_act=may_act))
         if once:
             return _once(configs, watchers, worker, as_json=as_json)
         asked = asyncio.Event()
@@ -118,6 +123,17 @@ def _run(
     if as_json:
         report.print_json({"proto": 1, "hosts": [config.name for config in configs], "ended": ended})
     return report.DONE if ended == "asked" else report.BUG
+
+
+def _may_act(name: str) -> bool:
+    """Whether the configuration, as it is by now, lets ``name`` be changed; one that cannot be read forbids nothing."""
+    from ddtune.config.errors import ConfigError
+    from ddtune.config.resolve import resolve_host
+
+    try:
+        return not resolve_host(name).read_only
+    except ConfigError:
+        return True
 
 
 def _once(configs: list[HostConfig], watchers: list[Watcher], worker: Worker, *, as_json: bool) -> int:
@@ -155,7 +171,10 @@ async def _all(watchers: list[Watcher], asked: asyncio.Event) -> None:
 def _until_signal(running: Future[None], ask: Callable[[], object]) -> str:
     """``asked`` when somebody ended the watch (a second signal ends it at once). Raises what the watch raised."""
     asked: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # The end of a terminal is asked for too; nohup's word against it stands.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, lambda got, _: asked.append(got)) for number in numbers}
     try:
         while not asked and not running.done():

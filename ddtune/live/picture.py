@@ -71,7 +71,8 @@ def watches(ddtune: Mapping[str, Any]) -> tuple[Watch, ...]:
     Those that were ended on purpose are not among them.
     """
     said = _mapping(ddtune.get("watch"))
-    found = (_watch(_mapping(one), _number(ddtune.get("at"))) for one in (said, *_list(said.get("others"))))
+    now, boottime = _number(ddtune.get("at")), _number(ddtune.get("boottime"))
+    found = (_watch(_mapping(one), now, boottime) for one in (said, *_list(said.get("others"))))
     return tuple(sorted((one for one in found if one), key=_rank))
 
 
@@ -79,11 +80,14 @@ def _rank(one: Watch) -> tuple[bool, bool, int, float]:
     return one.mode == "dry", not one.alive, _MODES.index(one.mode), one.age_s
 
 
-def _watch(said: Mapping[str, Any], now: float | None) -> Watch | None:
+def _watch(said: Mapping[str, Any], now: float | None, boottime: float | None) -> Watch | None:
     at, every_s = _number(said.get("at")), _number(said.get("every_s"))
     if at is None or now is None or every_s is None:
         return None
-    owner, age_s = _mapping(said.get("owner")), max(0.0, now - at)
+    owner, heard = _mapping(said.get("owner")), _number(said.get("boottime"))
+    # A wall clock that was set back would let a dead watch live.
+    since_boot = boottime - heard if boottime is not None and heard is not None else 0.0
+    age_s = max(0.0, now - at, since_boot)
     who = f"{_text(owner.get('who')) or 'somebody'} on {_text(owner.get('host')) or 'an unknown machine'}"
     mode = _text(said.get("mode"))
     return Watch(who, every_s, age_s, age_s <= WATCH_SILENT_S, mode if mode in _MODES else "acts")

@@ -39,7 +39,7 @@ def watching(host: Host, unit: str, fields: Mapping[str, Any]) -> Answer:
         else:
             mine = {name: fields[name] for name in ("owner", "every_s", "mode")}
             others = [one for one in kept if _whose(one) != _whose(mine) and now - one["at"] < FORGOTTEN_S]
-            left = [{**mine, "at": now}, *others][:WATCHERS]
+            left = [{**mine, "at": now, "boottime": clock.boottime()}, *others][:WATCHERS]
         if left:
             store.write_json(paths.watch, {**left[0], "others": left[1:]})
         else:

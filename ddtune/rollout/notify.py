@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import stat
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ TITLE, BODY = 200, 2000
 TRIES = 9
 """How often a notice is sent to an address that does not take it: with the waits between, for a good two hours."""
 FIRST_WAIT_S, MOST_WAIT_S = 30.0, 3600.0
+SEND_S = 30.0
+"""Seconds for which an address is waited for: a receiver that hangs must not hold up the watch."""
 WAITING = 100
 """Notices that wait for another try at most; the oldest is given up."""
 
@@ -78,8 +82,8 @@ class Told:
         self._keys.update(dict.fromkeys(keys))
         kept = list(self._keys)[-KEPT:]
         self._keys = dict.fromkeys(kept)
-        replace_text(self._path, json.dumps(kept))
         self.fresh = False
+        replace_text(self._path, json.dumps(kept))
 
 
 @dataclass
@@ -110,10 +114,14 @@ class Notifier:
         self.dry = dry
         self._clock = clock
         self._waiting: dict[str, _Waiting] = {}
+        self._sending = asyncio.Lock()
+        # Those that still have not answered when their time was over.
+        self._hung: set[str] = set()
+        self._unkept = ""
 
     def known(self, notices: Sequence[Notice]) -> None:
         """What was there before the first watch is nobody's news."""
-        self._told.add([notice.key for notice in notices])
+        self._keep([notice.key for notice in notices])
 
     def is_told(self, notice: Notice) -> bool:
         """Whether it was told, or is on its way."""
@@ -124,24 +132,38 @@ class Notifier:
         """Whether nothing was ever told of this host."""
         return self._told.fresh
 
+    @property
+    def due(self) -> bool:
+        """Whether there is anything to send now."""
+        return any(not one.tries or one.due <= self._clock() for one in self._waiting.values())
+
     async def tell(self, notices: Sequence[Notice]) -> int:
-        """Send those that were not told yet, and one that is due for another try; how many are new."""
+        """:meth:`take` and :meth:`send`."""
+        new = self.take(notices)
+        await self.send()
+        return new
+
+    def take(self, notices: Sequence[Notice]) -> int:
+        """Say those that were not told yet, and have them wait for :meth:`send`; how many they are."""
         new = [clean(one) for one in {one.key: one for one in notices}.values() if not self.is_told(one)]
-        # One that waits at a time: who takes nothing must not hold up the watch for as long as many waits.
-        due = next((one for one in self._waiting.values() if one.due <= self._clock()), None)
-        if due is not None:
-            await self._try(due)
         for notice in new:
             self._say(f"{notice.title}: {' '.join(notice.body.split())}")
             if self.dry:
                 self._say(f"dry run: would tell {', '.join(map(kind, self._to)) or 'nobody: no address is configured'}")
-            await self._try(_Waiting(notice, () if self.dry else self._to, 0, 0.0))
+            self._waiting[notice.key] = _Waiting(notice, () if self.dry else self._to, 0, 0.0)
         return len(new)
+
+    async def send(self) -> None:
+        """Send what is new, and one that is due for another try; one call at a time."""
+        async with self._sending:
+            # One at a time: who takes nothing must not hold up what is new for as long as many wait.
+            again = [one for one in self._waiting.values() if one.tries and one.due <= self._clock()][:1]
+            for one in [*again, *(one for one in self._waiting.values() if not one.tries)]:
+                await self._try(one)
 
     async def _try(self, one: _Waiting) -> None:
         """Send to those who have not taken it. What fails waits twice as long each time, and is given up in the end."""
-        self._waiting.setdefault(one.notice.key, one)
-        results = await asyncio.gather(*(asyncio.to_thread(_send, address, one.notice) for address in one.to))
+        results = await asyncio.gather(*(self._reach(address, one) for address in one.to))
         one.to = tuple(address for address, sent in zip(one.to, results, strict=True) if not sent)
         one.due = self._clock() + min(FIRST_WAIT_S * 2**one.tries, MOST_WAIT_S)
         one.tries += 1
@@ -150,14 +172,54 @@ class Notifier:
             self._say(f"a {kind(address)} notification could not be sent: {then}")
         if not one.to or one.tries >= TRIES:
             self._over(one)
-        while len(self._waiting) > WAITING:
-            oldest = next(iter(self._waiting.values()))
-            self._say(f"given up, as too many wait: {oldest.notice.title}")
-            self._over(oldest)
+        while len(tried := [each for each in self._waiting.values() if each.tries]) > WAITING:
+            self._say(f"given up, as too many wait: {tried[0].notice.title}")
+            self._over(tried[0])
+
+    async def _reach(self, address: str, one: _Waiting) -> bool:
+        """Whether ``address`` took it, in its time. A thread of its own: a pool would wait for it at the end."""
+        if address in self._hung:
+            return False
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bool] = loop.create_future()
+
+        def heard(sent: bool) -> None:
+            self._hung.discard(address)
+            if not answer.done():
+                answer.set_result(sent)
+            elif sent:
+                # It took its time, and has it.
+                one.to = tuple(other for other in one.to if other != address)
+
+        def work() -> None:
+            sent = False
+            try:
+                sent = _send(address, one.notice)
+            finally:
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(heard, sent)
+
+        threading.Thread(target=work, daemon=True, name="ddtune-notify").start()
+        try:
+            async with asyncio.timeout(SEND_S):
+                return await answer
+        except TimeoutError:
+            self._hung.add(address)
+            return False
 
     def _over(self, one: _Waiting) -> None:
         self._waiting.pop(one.notice.key, None)
-        self._told.add([one.notice.key])
+        self._keep([one.notice.key])
+
+    def _keep(self, keys: Sequence[str]) -> None:
+        # A full disk of this machine is no reason to watch nothing.
+        try:
+            self._told.add(keys)
+        except OSError as error:
+            why = f"what was told cannot be kept, and the next watch may tell it again: {error.strerror or error}"
+            if why != self._unkept:
+                self._say(why)
+            self._unkept = why
 
 
 def _send(address: str, notice: Notice) -> bool:
@@ -167,7 +229,10 @@ def _send(address: str, notice: Notice) -> bool:
 
     # Its own log names the address.
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
-    one = apprise.Apprise()
+    asset = apprise.AppriseAsset()
+    # A redirect turns a POST into a GET, whose answer would pass for a receipt.
+    asset.http_redirects = False
+    one = apprise.Apprise(asset=asset)
     level = apprise.NotifyType.FAILURE if notice.kind == "incident" else apprise.NotifyType.INFO
     return bool(
         one.add(address)

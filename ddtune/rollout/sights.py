@@ -127,14 +127,9 @@ def since_told(
     return ()
 
 
-def blind(host: str, snapshot: Snapshot) -> Notice | None:
-    """A link that has been down for so long that nothing is watched any more."""
-    link = snapshot.link
-    if link.state not in ("lost", "refused") or link.since is None or snapshot.at - link.since < BLIND_S:
+def blind(host: str, at: float, for_s: float, why: str) -> Notice | None:
+    """A host of which nothing was seen ``for_s`` seconds, since ``at`` (epoch seconds), that is watched no more."""
+    if for_s < BLIND_S:
         return None
-    return Notice(
-        f"incident link_lost {int(link.since)}",
-        "incident",
-        f"{host}: link_lost",
-        f"nothing of {host} was seen for {snapshot.at - link.since:.0f} s: {link.error or 'no answer'}",
-    )
+    text = f"nothing of {host} was seen for {for_s:.0f} s: {why or 'no answer'}"
+    return Notice(f"incident link_lost {int(at)}", "incident", f"{host}: link_lost", text)

@@ -22,7 +22,7 @@ from ddtune.rollout.model import Outcome
 from ddtune.rollout.notify import Notifier
 from ddtune.rollout.owner import owner
 from ddtune.rollout.session import Session
-from ddtune.rollout.sights import Sight
+from ddtune.rollout.sights import Notice, Sight
 from ddtune.rollout.timing import Stopwatch
 
 LOOK_S = 0.5
@@ -33,13 +33,16 @@ WAIT_S = 10.0
 # A beat that a busy host is slow with is waited for: it must not arrive behind the word that the watch is over.
 BEAT_LIMIT_S = 45.0
 FAREWELL_S = 75.0
+FLUSH_S = 40.0
 READING_S = 20.0
 HISTORY = 200
 WATCHABLE = ("serving", "idle", "busy", "dead", "unknown")
 
 
 class Watcher:
-    """Watches until asked to end. ``say`` hears one line for each thing; ``acts`` is whether it goes back."""
+    """Watches until asked to end. ``say`` hears one line for each thing; ``acts`` is whether it goes back, and
+    ``may_act`` whether that is still so when it would.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Watcher:
         *,
         every_s: float,
         acts: bool,
+        may_act: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -61,7 +65,15 @@ class Watcher:
         # Where nothing may be changed, nothing is written either: no sign of life, no way back.
         self._acts = acts and not config.read_only
         self._mode = "acts" if self._acts else "dry" if notifier.dry else "tells"
+        self._may_act = may_act
         self._sights: list[Sight] = []
+        # What the sights are of: another release or transaction has no part in them.
+        self._of: tuple[str | None, str | None] = (None, None)
+        # Faults that last, with what was done; each is told once until a canary is answered rightly.
+        self._lasting: set[tuple[str, str | None]] = set()
+        # Since when nothing is seen, by both clocks: the wall clock may jump.
+        self._dark: tuple[float, float] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._seen = drift.Watched()
         self._lines: tuple[Mapping[str, Any], ...] = ()
         self._acted_at: float | None = None
@@ -86,7 +98,7 @@ class Watcher:
                 async with self._changing:
                     watching.cancel()
                 await asyncio.wait((watching,))
-                await self._farewell()
+                await asyncio.gather(self._farewell(), self._flush())
         finally:
             watching.cancel()
             end.cancel()
@@ -99,6 +111,7 @@ class Watcher:
                 await self._watch(once=False)
             except (Unreachable, Refused, HelperRefused, HelperFailed) as error:
                 self._say(error.message)
+                self._see(error.message)
             self.beat()
             await asyncio.sleep(WAIT_S)
 
@@ -132,6 +145,7 @@ class Watcher:
             if once:
                 await session.first_reading(READING_S)
                 await self._tell(session, session.snapshot)
+                await self._flush()
                 return await self._look(session, canary)
             over = asyncio.Event()
             beating = asyncio.create_task(self._keep_alive(session.link, over))
@@ -158,6 +172,8 @@ class Watcher:
             if now >= due and snapshot is not None and self._may_look(snapshot):
                 try:
                     bad = (await self._look(session, canary)).cause is not None
+                    if not bad:
+                        self._lasting.clear()
                     self._seen, found = drift.looked(self._seen, snapshot.service.release, self._sights)
                 except (Unreachable, HelperRefused) as error:
                     # Told as link_lost when it lasts; a load of somebody else's holds the lock for a while.
@@ -192,6 +208,9 @@ class Watcher:
 
     async def _look(self, session: Session, canary: Canary) -> Sight:
         snapshot = session.snapshot
+        of = _what(snapshot)
+        if of != self._of:
+            self._sights, self._of = [], of
         if snapshot is not None and snapshot.service.state == "failed":
             sight = Sight(time.time(), "engine_dead", f"{session.link.unit} has failed and nobody starts it again.")
         else:
@@ -199,6 +218,9 @@ class Watcher:
             release = state.stable.release
             axes = state.meta_of(release).get("axes") or {}
             sight = await canary.look(release, golden.sizes_of(state), speculates(axes))
+        if _what(session.snapshot)[1] != of[1]:
+            # A transaction has begun meanwhile, and what it did to the canary is no fault.
+            sight = Sight(sight.at, None, "the service was changed while it was asked")
         self._sights = [*self._sights, sight][-10:]
         if sight.cause:
             self._say(f"canary on {self._config.name}: {sight.cause}: {sight.text}")
@@ -227,8 +249,35 @@ class Watcher:
         ]
         if self._notifier.fresh:
             self._notifier.known(notices)
-        blind = sights.blind(host, snapshot)
-        await self._notifier.tell([*notices, *([blind] if blind else [])])
+        self._deliver(notices)
+        if snapshot.link.state != "connecting":
+            self._see(None if snapshot.link.state == "up" else snapshot.link.error or "")
+
+    def _see(self, dark: str | None) -> None:
+        """Tell once that nothing is seen, and why, when that has lasted; None when something is."""
+        if dark is None:
+            self._dark = None
+            return
+        self._dark = self._dark or (self._clock(), time.time())
+        blind = sights.blind(self._config.name, self._dark[1], self._clock() - self._dark[0], dark)
+        self._deliver([blind] if blind else [])
+
+    def _deliver(self, notices: Sequence[Notice]) -> None:
+        """Have ``notices`` told by the way: neither a canary nor the way back waits for who receives them."""
+        self._notifier.take(notices)
+        if self._sending is not None and self._sending.done():
+            self._sending.result()
+            self._sending = None
+        if self._sending is None and self._notifier.due:
+            self._sending = asyncio.create_task(self._notifier.send())
+
+    async def _flush(self) -> None:
+        """Send what was taken, as long as a receiver that answers at all may take."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_S):
+                if self._sending is not None:
+                    await self._sending
+                await self._notifier.send()
 
     async def _heed(self, session: Session, found: Sight | None) -> None:
         """Tell what was found, and go back or start again where that is a cure."""
@@ -239,7 +288,13 @@ class Watcher:
         does = None
         if self._acts:
             does = sights.action(found.cause, service.standing, service.previous_profile, self._acted_at, self._clock())
-        await self._notifier.tell([sights.of_sight(self._config.name, found, does)])
+        if does is not None and not self._may_act():
+            self._say(f"{self._config.name} may not be changed any more, by its configuration: only told")
+            does = None
+        lasts = (found.cause, does)
+        if found.cause == "drift" or lasts not in self._lasting:
+            self._lasting.add(lasts)
+            self._deliver([sights.of_sight(self._config.name, found, does)])
         if found.cause == "drift":
             return
         self._sights = []
@@ -264,3 +319,9 @@ class Watcher:
         except (Refused, HelperRefused, HelperFailed, Unreachable) as error:
             self._say(f"{self._config.name}: {kind} was not possible: {error.message}")
             return None
+
+
+def _what(snapshot: Snapshot | None) -> tuple[str | None, str | None]:
+    """The release that runs, and the newest transaction."""
+    op = (snapshot.txn or {}).get("op") if snapshot else None
+    return snapshot.service.release if snapshot else None, op

@@ -17,11 +17,12 @@ TOKEN, PASSWORD = "hunter2", "s3cr3t-of-the-mail"
 
 
 class Webhook:
-    """Takes JSON notifications; ``status`` is what it answers."""
+    """Takes JSON notifications; ``status`` is what it answers, with ``location`` where it leads elsewhere."""
 
     def __init__(self) -> None:
         self.got: list[dict[str, str]] = []
         self.status = 200
+        self.location: str | None = None
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -29,6 +30,12 @@ class Webhook:
                 length = int(self.headers["Content-Length"])
                 outer.got.append(json.loads(self.rfile.read(length)))
                 self.send_response(outer.status)
+                if outer.location is not None:
+                    self.send_header("Location", outer.location)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                self.send_response(200)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:

@@ -36,6 +36,15 @@ def test_a_dead_watch_is_noticed_by_any_status() -> None:
     assert watches({"watch": "x", "at": 1.0}) == ()
 
 
+def test_a_wall_clock_that_was_set_back_lets_no_dead_watch_live() -> None:
+    said = {**SAID, "boottime": 50.0}
+    (dead,) = watches({"watch": said, "at": 900.0, "boottime": 650.0})
+    assert (dead.age_s, dead.alive) == (600.0, False)
+    # After a boot the one clock tells nothing.
+    (alive,) = watches({"watch": said, "at": 1060.0, "boottime": 20.0})
+    assert (alive.age_s, alive.alive) == (60.0, True)
+
+
 @pytest.mark.parametrize("mode", ["acts", "tells", "dry"])
 def test_a_dead_watch_is_missed_beside_one_that_lives(mode: str) -> None:
     other = {"owner": {"who": "eve", "host": "pc"}, "every_s": 60, "at": 1590.0, "mode": mode}
@@ -125,6 +134,21 @@ def test_an_asked_end_is_waited_for_and_its_fault_is_raised() -> None:
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(RuntimeError, match="a bug"):
         _until_signal(running, lambda: running.set_exception(RuntimeError("a bug")))
+
+
+def test_a_terminal_that_ends_asks_for_the_end_and_nohup_forbids_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without that a way back would be left in its midst, and the watch be called missed."""
+    running: Future[None] = Future()
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGHUP)).start()
+    assert _until_signal(running, lambda: running.set_result(None)) == "asked"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        running = Future()
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGHUP)).start()
+        threading.Timer(0.4, running.set_result, (None,)).start()
+        assert _until_signal(running, lambda: None) == "ended"
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_without_a_manager_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

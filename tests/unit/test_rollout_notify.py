@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +153,53 @@ def test_tries_have_an_end_and_so_has_what_waits(tmp_path: Path, monkeypatch: py
     assert [line for line in said if "too many wait" in line] == [
         f"given up, as too many wait: t{number}" for number in range(5)
     ]
+
+
+def test_a_redirect_is_no_receipt(tmp_path: Path, webhook: Webhook) -> None:
+    """It turns the POST into a GET, which any page answers with 200."""
+    webhook.status, webhook.location = 302, "/elsewhere"
+    notifier, said = _notifier(tmp_path, webhook.address)
+    _tell(notifier, NOTICE)
+    assert "a json notification could not be sent: again in 30 s" in said
+    assert NOTICE.key not in Told(tmp_path / "told.json")
+
+
+def test_who_hangs_is_not_waited_for_nor_asked_again_until_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, sent = threading.Event(), list[tuple[str, str]]()
+
+    def send(address: str, notice: Notice) -> bool:
+        sent.append((address, notice.key))
+        return address == "good://" or answers.wait(20)
+
+    async def run() -> None:
+        monkeypatch.setattr(notify, "_send", send)
+        monkeypatch.setattr(notify, "SEND_S", 0.05)
+        notifier, said = _notifier(tmp_path, "hangs://", "good://")
+        other = Notice("other", "end", "other", "")
+        await notifier.tell([NOTICE])
+        await notifier.tell([other])
+        assert sorted(sent) == [("good://", NOTICE.key), ("good://", "other"), ("hangs://", NOTICE.key)]
+        assert said.count("a hangs notification could not be sent: again in 30 s") == 2
+        answers.set()
+        async with asyncio.timeout(10):
+            while notifier._hung:  # noqa: ASYNC110 (a thread's answer is waited for)
+                await asyncio.sleep(0.01)
+        assert notifier._waiting[NOTICE.key].to == (), "it took its time, and has it"
+        assert notifier._waiting["other"].to == ("hangs://",)
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_is_said_once_and_nothing_is_told_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(notify, "replace_text", full)
+    notifier, said = _notifier(tmp_path)
+    notifier.known([])
+    assert not notifier.fresh
+    assert [_tell(notifier, NOTICE) for _ in range(2)] == [1, 0]
+    _tell(notifier, Notice("other", "end", "other", ""))
+    assert len([line for line in said if "No space left" in line]) == 1

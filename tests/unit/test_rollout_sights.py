@@ -85,10 +85,8 @@ def test_an_incident_names_rank_evidence_and_what_differs() -> None:
 
 
 def test_a_watch_that_sees_nothing_says_so_once_for_each_outage() -> None:
-    lost = replace(UP, link=Link("lost", error="no route", since=850.0))
-    first = sights.blind("b300", lost)
+    first = sights.blind("b300", 850.0, 150.0, "no route")
     assert first is not None
     assert first.key == "incident link_lost 850"
     assert "no route" in first.body
-    assert sights.blind("b300", replace(lost, link=replace(lost.link, since=950.0))) is None
-    assert sights.blind("b300", UP) is None
+    assert sights.blind("b300", 950.0, 50.0, "no route") is None
