@@ -11,7 +11,8 @@ from ddtune.config.errors import ConfigError
 _SYNTAX = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+))(?P<rest>(?::[^:]*)*)")
 _SAFE = re.compile(r"[A-Za-z0-9_.%:+-]+")
 _UNIT = re.compile(r"[A-Za-z0-9_.@\\+-]+")
-_USER = re.compile(r"[A-Za-z0-9_.+$\\-]+")
+# No $ and no \: OpenSSH has expanded them in commands of its configuration (CVE-2026-106583).
+_USER = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ def unit_name(service: str) -> str:
     if not _UNIT.fullmatch(service) or service.startswith("-"):
         raise ConfigError(f"{service!r} is not the name of a systemd service")
     return service if service.endswith(".service") else f"{service}.service"
+
+
+def user_name(user: str) -> str:
+    """``user``, which names a login. Raises ConfigError where it could be read as an option or as shell text."""
+    if not _USER.fullmatch(user) or user.startswith("-"):
+        raise ConfigError(f"{user!r} cannot be a user's name")
+    return user
 
 
 def parse(text: str) -> Address:
@@ -76,6 +84,7 @@ def _checked(host: str, text: str) -> str:
 
 
 def _user(user: str, text: str) -> str:
-    if not _USER.fullmatch(user) or user.startswith("-"):
-        raise ConfigError(f"{text!r} is not a host: {user!r} cannot be a user's name")
-    return user
+    try:
+        return user_name(user)
+    except ConfigError as error:
+        raise ConfigError(f"{text!r} is not a host: {error}") from None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ddtune.config.address import parse, unit_name
+from ddtune.config.address import parse, unit_name, user_name
 from ddtune.config.errors import ConfigError
 from ddtune.config.model import HostConfig, Limits
 from ddtune.config.names import did_you_mean
@@ -65,6 +65,11 @@ class HostFile(BaseModel):
     @classmethod
     def _unit(cls, value: str | None) -> str | None:
         return value if value is None else _or_value_error(unit_name, value)
+
+    @field_validator("user")
+    @classmethod
+    def _user(cls, value: str | None) -> str | None:
+        return value if value is None else _or_value_error(user_name, value)
 
     @field_validator("ssh")
     @classmethod

@@ -9,7 +9,7 @@ from pathlib import Path
 from ddtune.host.errors import Unreachable
 
 _WORD = re.compile(r"(?!-)[A-Za-z0-9._-]+\Z")
-_ADDRESS = re.compile(r"(?!-)[A-Za-z0-9._:%-]+\Z")
+_ADDRESS = re.compile(r"(?!-)[A-Za-z0-9._:%+-]+\Z")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ddtune.config.address import Address, parse
 from ddtune.config.errors import ConfigError
+from ddtune.host.target import Target
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_takes_addresses_apart(text: str, address: Address) -> None:
     "text",
     [
         *("", "-oProxyCommand=x", "a b", "a:0", "a:65536", "a:22:", "a:", "a:22:b:c", "[::1", "[nope]:22", "@a", "a@"),
-        *("-x@a", "a@-x", "a\n", "a:-x", "a:b c", "a;b", "[-x]"),
+        *("$x@a", "a\\b@c", "-x@a", "a@-x", "a\n", "a:-x", "a:b c", "a;b", "[-x]"),
     ],
 )
 def test_refuses_in_one_line(text: str) -> None:
@@ -39,7 +40,7 @@ def test_refuses_in_one_line(text: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-@given(st.text(max_size=30))
+@given(st.text(max_size=30) | st.text("ab01.-_+%:@[]$\\", max_size=12))
 def test_any_text_is_an_address_or_refused(text: str) -> None:
     try:
         address = parse(text)
@@ -47,3 +48,6 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
         return
     assert not address.host.startswith("-")
     assert not any(sign.isspace() for sign in address.host)
+    # What was taken here is not refused only when it is logged in to.
+    target = Target.parse(address.host, port=address.port, user=address.user)
+    assert (target.host, target.user) == (address.host, address.user)

@@ -79,6 +79,12 @@ def test_refuses_names_that_mean_something_else(tmp_path: Path, name: str) -> No
         load_config(write(tmp_path, f'[hosts."{name}"]\nssh = "x"\n'))
 
 
+@pytest.mark.parametrize("user", ["-oProxyCommand=x", "a b", "$(id)", "a;b", ""])
+def test_no_user_is_an_option_or_shell(tmp_path: Path, user: str) -> None:
+    with pytest.raises(ConfigError, match=r"hosts\.x\.user"):
+        load_config(write(tmp_path, f'[hosts.x]\nuser = "{user}"'))
+
+
 def test_a_lease_outlives_a_lost_renewal(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="renew_s"):
         load_config(write(tmp_path, "[hosts.a.limits]\nlease_s = 10\nrenew_s = 9\n"))
