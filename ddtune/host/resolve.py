@@ -74,9 +74,9 @@ async def _ssh_g(target: Target, ssh: str, *arguments: str) -> str:
         await end(process)
     if process.returncode:
         said = err.decode(errors="replace").strip().splitlines()
-        raise Unreachable(
-            "bad_name", f"ssh cannot read its configuration for {target.label}: {said[-1] if said else ''}"
-        )
+        # The last line only counts the ones that name file, line and option.
+        why = [line for line in said if re.search(r"\bline \d+: ", line)] or said[-1:]
+        raise Unreachable("bad_name", f"ssh cannot read its configuration for {target.label}: {'; '.join(why[:3])}")
     return out.decode(errors="replace")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import stat
 import threading
 import time
@@ -19,6 +20,9 @@ from ddtune.onhost.redact import redact_text
 from ddtune.onhost.scrub import Scrubber
 from ddtune.rollout.sights import Notice
 
+# What chats make a call to everybody of, as in Slack's <!channel> and <@U1> and in Discord's @everyone.
+_CALL = re.compile(r"@(?=everyone\b|here\b|channel\b|all\b)|<(?=[!@#])", re.IGNORECASE)
+_BREAK = "\u2060"
 KEPT = 2000
 TITLE, BODY = 200, 2000
 TRIES = 9
@@ -53,13 +57,17 @@ def kind(address: str) -> str:
 
 
 def clean(notice: Notice) -> Notice:
-    """``notice`` without keys, users' requests, control characters and escapes, at a length that a pager takes."""
+    """``notice`` without keys, users' requests, control characters, escapes and calls to a whole chat, at a length
+    that a pager takes.
+    """
     scrubber = Scrubber(())
 
     def short(text: str, limit: int) -> str:
-        return "\n".join(sanitise(scrubber.text(redact_text(line))) for line in text.splitlines())[:limit]
+        lines = (sanitise(scrubber.text(redact_text(line))) for line in text.splitlines())
+        return _CALL.sub(f"\\g<0>{_BREAK}", "\n".join(lines))[:limit]
 
-    return Notice(notice.key, notice.kind, short(notice.title, TITLE), short(notice.body, BODY))
+    # A title is one line: of a mail it is a header.
+    return Notice(notice.key, notice.kind, short(" ".join(notice.title.splitlines()), TITLE), short(notice.body, BODY))
 
 
 class Told:

@@ -67,6 +67,17 @@ def test_keys_and_escapes_do_not_leave(tmp_path: Path, webhook: Webhook) -> None
     assert "[red]" in one["message"], "text stays text"
 
 
+def test_a_line_of_a_log_calls_nobody_and_is_no_header(tmp_path: Path, webhook: Webhook) -> None:
+    """Whoever may write a line to the engine's log would else ring everybody's phone."""
+    notifier, _ = _notifier(tmp_path, webhook.address)
+    _tell(notifier, Notice("k", "incident", "b300: hang\nBcc: a@b.c", "@everyone <!channel> <@U0123> a@here.org 1<2"))
+    (one,) = webhook.got
+    assert "\n" not in one["title"]
+    assert one["message"].replace("\u2060", "") == "@everyone <!channel> <@U0123> a@here.org 1<2"
+    assert not any(call in one["message"] for call in ("@everyone", "<!channel", "<@U0123"))
+    assert "1<2" in one["message"]
+
+
 def test_by_mail(tmp_path: Path) -> None:
     pytest.importorskip("apprise", reason="the extra notify is not installed")
     mailbox = Mailbox()
