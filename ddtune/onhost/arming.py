@@ -142,7 +142,12 @@ def check_can_hold(host: Host, unit: str, port: int) -> None:
 
 
 def event(paths: UnitPaths, txn: Txn, at: float) -> Arm:
-    """The event that begins ``txn`` at boottime ``at``; made under the unit's lock, so that no line comes between."""
+    """The event that begins ``txn`` at boottime ``at``; made under the unit's lock, so that no line comes between.
+
+    Raises ``RefusalError`` where somebody's commit came between: ``txn`` would lead back to what is stable no more.
+    """
+    if releases.stable(paths) != txn.stable:
+        raise RefusalError("busy", f"another release became stable on {paths.unit} at this very moment: plan again")
     begun = replace(txn, armed_at=at, lease_until=at + txn.lease_until, confirm_deadline=at + txn.confirm_deadline)
     return Arm(at, begun, any(line.get("op") == txn.op for line in releases.history(paths)))
 

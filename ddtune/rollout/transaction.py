@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ddtune.engine.fatal import FATAL_PATTERNS
 from ddtune.engine.model import Evidence, Incident, Phase
 from ddtune.gate.model import CheckResult, GateEvent
 from ddtune.gate.sending import EngineGone
 from ddtune.host.errors import HelperFailed, HelperRefused, Unreachable
+from ddtune.rollout.arm import arm
 from ddtune.rollout.ending import await_over, await_serving, quarantined
 from ddtune.rollout.errors import Refused, TrialFailed
 from ddtune.rollout.feed import Feed
@@ -26,7 +26,6 @@ from ddtune.rollout.judge import Judge
 from ddtune.rollout.link import HostLink
 from ddtune.rollout.model import Outcome, Progress
 from ddtune.rollout.outcome import host_times, with_txn
-from ddtune.rollout.owner import owner
 from ddtune.rollout.plan import Prepared
 from ddtune.rollout.recorder import Recorder
 from ddtune.rollout.start import StartLimits, follow_start
@@ -36,7 +35,6 @@ from ddtune.rollout.watch import TxnWatch, keep_lease
 
 GUARD_CLAIM_S = 3.0
 LAST_WORDS_S = 3.0
-PATTERNS = [{"cause": cause, "regex": regex} for cause, regex in FATAL_PATTERNS]
 
 
 class Transaction:
@@ -126,30 +124,8 @@ class Transaction:
                 put = await self._link.call("put_release", release=prepared.release_body, meta=prepared.meta)
                 candidate = put["release"]
                 self._outcome = replace(self._outcome, target=replace(self._outcome.target, release=candidate))
-        # A host of an older ddtune knows no such field, and holds nothing.
-        traffic: dict[str, Any] = {"traffic": "held"} if prepared.plan.traffic == "held" else {}
         with self._phase("arm"):
-            answer = await self._link.call(
-                "arm",
-                op=prepared.op,
-                kind=prepared.plan.kind,
-                owner=owner(),
-                candidate=candidate,
-                lease_s=limits.lease_s,
-                start_deadline_s=limits.start_deadline_s,
-                confirm_deadline_s=limits.confirm_deadline_s,
-                tries=2,
-                fatal_patterns=PATTERNS,
-                canary=self._gating.canary,
-                stop_grace_s=limits.stop_grace_s,
-                stop_timeout_s=limits.stop_timeout_s,
-                restore_s=limits.start_deadline_s,
-                probation_s=limits.probation_s,
-                api_port=self._link.config.api_port,
-                api_key_file=self._link.config.api_key_file,
-                force=prepared.force,
-                **traffic,
-            )
+            answer = await arm(self._link, prepared, limits, candidate, self._gating.canary)
             self._watch.update(answer.get("txn"), answer.get("boottime"))
 
     async def _measure_stable(self) -> None:
