@@ -34,6 +34,7 @@ WAIT_S = 10.0
 BEAT_LIMIT_S = 45.0
 FAREWELL_S = 75.0
 FLUSH_S = 40.0
+REFUSED_AGAIN_S = 60.0
 READING_S = 20.0
 HISTORY = 200
 WATCHABLE = ("serving", "idle", "busy", "dead", "unknown")
@@ -304,6 +305,9 @@ class Watcher:
         self._acted_at = self._clock()
         async with self._changing:
             outcome = await self._change(session, does)
+        if outcome is None or outcome.outcome == "refused":
+            # Nothing was changed, as when somebody else's transaction ran: the fault may be there when it is over.
+            self._acted_at = self._clock() - sights.AGAIN_S + REFUSED_AGAIN_S
         if outcome is not None:
             self._say(f"{self._config.name}: {does} ended {outcome.outcome}: {outcome.message}")
 

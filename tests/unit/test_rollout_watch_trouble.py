@@ -15,21 +15,25 @@ from ddtune.host.errors import Unreachable
 from ddtune.rollout import notify, sights
 from ddtune.rollout import watcher as module
 from ddtune.rollout.canary import Canary
+from ddtune.rollout.model import Outcome, ReleaseRef
 from ddtune.rollout.notify import Notifier, Told
 from ddtune.rollout.sights import Sight
 from tests.unit.test_rollout_watcher import SERVING, Case, Session
 
+B = ReleaseRef("b", "b" * 64)
 HANG = Sight(5.0, "hang", "a short canary did not come back.")
 
 
-def _case(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[Case, Session, list[str]]:
-    """A watch of a host that serves, and the changes that it makes."""
+def _case(monkeypatch: pytest.MonkeyPatch, folder: Path, *outcome: str) -> tuple[Case, Session, list[str]]:
+    """A watch of a host that serves, and the changes that it makes, the first of which end as ``outcome`` says."""
+    ends = iter(outcome)
     case, changes = Case(monkeypatch, folder), list[str]()
     session = Session(case.host)
     session.snapshot = SERVING
 
-    async def change(_session: object, kind: str) -> None:
+    async def change(_session: object, kind: str) -> Outcome:
         changes.append(kind)
+        return Outcome("0001-b", next(ends, "committed"), None, B, B, B)
 
     monkeypatch.setattr(case.watcher, "_change", change)
     return case, session, changes
@@ -74,6 +78,23 @@ def test_a_fault_that_lasts_is_told_once_for_each_thing_that_is_done(
         case.watcher._lasting.clear()
         await case.watcher._heed(session, replace(HANG, at=99.0))  # type: ignore[arg-type]  # as above
         assert len(_told(case, "b300: hang")) == 3, "it had gone, and is back"
+
+    asyncio.run(run())
+
+
+def test_a_change_that_was_refused_is_tried_again_when_the_other_one_is_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One that was carried out is not, for an hour."""
+
+    async def run() -> None:
+        case, session, changes = _case(monkeypatch, tmp_path, "refused")
+        now = [5000.0]
+        case.watcher._clock = lambda: now[0]
+        for step_s, expected in ((0.0, 1), (30.0, 1), (31.0, 2), (600.0, 2), (sights.AGAIN_S, 3)):
+            now[0] += step_s
+            await case.watcher._heed(session, HANG)  # type: ignore[arg-type]  # a session of a test
+            assert len(changes) == expected, now
 
     asyncio.run(run())
 
