@@ -55,7 +55,10 @@ def watch(
         if as_json:
             report.fail("a unit is text: leave --json out", report.USAGE, cause="usage", as_json=True)
         _require_hosts(hosts)
-        report.say(unit_text(hosts, every_s, only_tell=only_tell), nl=False)
+        try:
+            report.say(unit_text(hosts, every_s, only_tell=only_tell), nl=False)
+        except ConfigError as error:
+            report.fail(str(error), report.USAGE, cause="usage", as_json=False)
         return
     try:
         to = addresses(config_dir() / "notify")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
+import pwd
 import shlex
 import socket
 import sys
@@ -52,11 +52,17 @@ def tell_systemd(text: str) -> None:
 def unit_text(hosts: Sequence[str], every_s: float, *, only_tell: bool) -> str:
     """A systemd unit that runs this watch as the user who asked for it, with the interpreter that runs now.
 
-    ``hosts`` are addresses as ``ddtune.config.address`` takes them: names without spaces, line ends or quotes.
+    ``hosts`` are addresses as ``ddtune.config.address`` takes them: names without spaces, line ends or quotes. Raises
+    ConfigError where the configuration's path is no line of a unit.
     """
+    from ddtune.config.errors import ConfigError
     from ddtune.config.paths import config_file
     from ddtune.onhost.drop_in import quote
 
+    if not str(config_file()).isprintable():
+        raise ConfigError(f"the path of the configuration cannot stand in a unit: {str(config_file())!r}")
+    # Not by the environment, in which anything may stand.
+    user = pwd.getpwuid(os.geteuid()).pw_name
     words = [sys.executable, "-m", "ddtune.cli.main", "watch", *hosts, "--every", f"{every_s:g}"]
     command = " ".join(quote(word) for word in [*words, *(["--only-tell"] if only_tell else [])])
     name = shlex.quote(f"ddtune-watch-{hosts[0].replace('/', '-')}.service")
@@ -74,7 +80,7 @@ After=network-online.target
 [Service]
 Type=notify
 NotifyAccess=main
-User={getpass.getuser()}
+User={user}
 Environment={config}
 ExecStart={command}
 Restart=always

@@ -166,6 +166,18 @@ def test_what_is_no_host_gets_no_line_in_a_unit(host: str) -> None:
     assert "[Service]" not in done.output
 
 
+def test_nothing_of_the_environment_is_a_line_of_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    evil = "x\nExecStartPre=/bin/touch /tmp/pwned"
+    for name in ("LOGNAME", "USER"):
+        monkeypatch.setenv(name, evil)
+    done = CliRunner().invoke(watch_command, ["--print-unit", "b300"])
+    assert (done.exit_code, "ExecStartPre" in done.output) == (0, False)
+    monkeypatch.setenv("DDTUNE_CONFIG", f"/etc/{evil}")
+    done = CliRunner().invoke(watch_command, ["--print-unit", "b300"])
+    assert done.exit_code == 2
+    assert "\nExecStartPre" not in done.output
+
+
 def test_names_with_specifiers_and_backslashes_stay_names() -> None:
     text = unit_text(["fe80::1%eth0", "b300:x\\"], 30, only_tell=False)
     assert "Description=ddtune watch fe80::1%%eth0 b300:x\\\\\nWants=" in text
