@@ -95,7 +95,7 @@ def outcome_text(outcome: Outcome) -> str:
     head = outcome.outcome.replace("_", " ").upper()
     lines = [f"{head}: {clean(outcome.message)}" if outcome.message else head]
     if outcome.cause:
-        lines.append(f"because {outcome.cause}")
+        lines.append(f"because {clean(outcome.cause)}")
     lines += [
         f"  {clean(line.source)}{' ' + clean(line.rank) if line.rank else ''}: {clean(line.text)}"
         for line in outcome.evidence[:8]

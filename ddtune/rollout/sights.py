@@ -100,15 +100,20 @@ def of_end(host: str, line: Mapping[str, Any]) -> Notice | None:
     if event not in ENDS and event != "late_crash":
         return None
     target, owner = line.get("to") or {}, line.get("owner") or {}
-    cause = f" ({line['cause']})" if line.get("cause") else ""
-    name = target.get("profile") or str(target.get("release") or "")[:12]
-    by = f"by {owner.get('who')} on {owner.get('host')}. " if owner.get("who") else ""
+    cause = f" ({_flat(line['cause'])})" if line.get("cause") else ""
+    name = _flat(target.get("profile") or str(target.get("release") or "")[:12])
+    by = f"by {_flat(owner.get('who'))} on {_flat(owner.get('host'))}. " if owner.get("who") else ""
     return Notice(
         f"end {line.get('op')} {event}",
         "end",
         f"{host}: {event.replace('_', ' ')}{cause}",
-        f"{line.get('kind') or event} to {name} {by}{line.get('text') or ''}".strip(),
+        f"{_flat(line.get('kind') or event)} to {name} {by}{_flat(line.get('text') or '')}".strip(),
     )
+
+
+def _flat(value: object) -> str:
+    """What others have written as one line: no name of theirs begins a sentence of ddtune's."""
+    return " ".join(str(value).split())
 
 
 def ends(host: str, history: Iterable[Mapping[str, Any]]) -> list[Notice]:

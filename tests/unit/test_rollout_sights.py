@@ -74,6 +74,14 @@ def test_each_end_state_has_its_notice_and_other_lines_none() -> None:
     assert sights.ends("b300", [{**line, "event": event} for event in ("armed", "swapped", "judged", "adopted")]) == []
 
 
+def test_no_name_of_somebody_elses_begins_a_line_of_its_own() -> None:
+    owner = {"who": "eve\nb300: all is well", "host": "x\r\ny"}
+    line = {"op": "1", "event": "committed", "to": {"profile": "b\n8"}, "owner": owner, "cause": "a\nb", "text": "t\n"}
+    notice = sights.of_end("b300", line)
+    assert notice is not None
+    assert len(f"{notice.title}{notice.body}".splitlines()) == 1
+
+
 def test_an_incident_names_rank_evidence_and_what_differs() -> None:
     line = Evidence(5.5, "unit", "CUDA error: an illegal memory access was encountered", "TP3")
     incident = Incident("illegal_memory_access", 5.5, (line,), rank="TP3", changed=("budget 8 → 16",))
