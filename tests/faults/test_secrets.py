@@ -28,7 +28,7 @@ from tests.unit.receivers import Webhook, listening
 pytestmark = [pytest.mark.timeout(500), pytest.mark.slow]
 KEYS = ("sk-planted-5d0c2f9e77", "adm-planted-81b6aa04e3")
 # What is cut or wrapped on a screen still has one of these.
-PARTS = ("5d0c2f9e77", "81b6aa04e3", "planted")
+PARTS = ("5d0c2f9e77", "81b6aa04e3", "sk-planted", "adm-planted")
 KEY_FILE = "/etc/sglang/api-key"
 # Where a key is the service's own doing, or kept so that the service can start with it.
 OWN = (f"/etc/systemd/system/{UNIT}", KEY_FILE, f"/run/ddtune/{UNIT}/chosen", f"{STATE}/base.json")
