@@ -104,13 +104,14 @@ class Guest:
             start_new_session=True,
         )
         log.close()
-        wait_until(f"{self.name} listens ({self.folder / 'boot.log'})", self._listens, every=0.02)
+        wait_until(f"{self.name} listens ({self.folder / 'boot.log'})", self.listens, every=0.02)
         host_key = self.file("/etc/ssh/ssh_host_ed25519_key.pub").read_text().split()
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {host_key[0]} {host_key[1]}\n")
         # pam_nologin refuses ops until the boot is over.
         wait_until("ops can log in", lambda: self.ssh(["true"], user="ops", check=False).returncode == 0)
 
-    def _listens(self) -> bool:
+    def listens(self) -> bool:
+        """Whether its sshd takes connections."""
         assert self._init is not None
         assert self._init.poll() is None, (self.folder / "boot.log").read_text()
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1) as probe:

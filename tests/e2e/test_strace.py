@@ -152,13 +152,15 @@ def _watch(host: Host, operator: Operator, words: list[str]) -> int:
 
 
 def _programs_run(host: Host) -> int:
-    """How many of ddtune's installed programs were started since the trace began."""
+    """How many of ddtune's helpers were started since the trace began."""
     texts = (path.read_text(errors="replace") for path in host.service.guest.file(FOLDER).iterdir())
-    return sum(len(re.findall(r"^execve\(.*/ddtune-onhost\.pyz", text, re.MULTILINE)) for text in texts)
+    return sum(len(re.findall(r'^execve\("/usr/local/libexec/ddtune-host', text, re.MULTILINE)) for text in texts)
 
 
-def _all(host: Host, operator: Operator, commands: Mapping[str, tuple[str, ...]]) -> tuple[Seen, dict[str, int]]:
-    with traced(host.service.guest) as trace:
+def _all(
+    host: Host, operator: Operator, commands: Mapping[str, tuple[str, ...]], *, with_sudo: bool = False
+) -> tuple[Seen, dict[str, int]]:
+    with traced(host.service.guest, with_sudo=with_sudo) as trace:
         codes = {name: _run(host, operator, words) for name, words in commands.items()}
     seen = trace.seen
     # That it looked at anything: shells, interpreters, what they asked.
@@ -193,7 +195,7 @@ def test_a_read_only_host_is_written_to_by_no_command(host: Host) -> None:
 @pytest.mark.slow
 def test_a_viewer_writes_nothing_by_any_command(host: Host) -> None:
     """Another login, whose helper runs as root through sudo: what sudo writes for itself is told from it."""
-    seen, codes = _all(host, host.eve, {**LOOKS, **CHANGES})
+    seen, codes = _all(host, host.eve, {**LOOKS, **CHANGES}, with_sudo=True)
     assert seen.programs["sudo"] > 5
     assert seen.programs["ddtune-host-ro"] > 5
     assert "ddtune-host" not in seen.programs
@@ -204,7 +206,7 @@ def test_a_viewer_writes_nothing_by_any_command(host: Host) -> None:
 
 def test_a_write_is_found(host: Host) -> None:
     """The same look at a command that does write sees it, under sudo as well."""
-    with traced(host.service.guest) as trace:
+    with traced(host.service.guest, with_sudo=True) as trace:
         assert host.root.run("gate", HOST, "--quick", "--json", timeout=120).code in (0, 9, 10)
         words = ["sudo", "-n", "/usr/local/libexec/ddtune-host-ro"]
         leak = f"touch /run/by-eve; echo x >/tmp/by-eve; {' '.join(words)} </dev/null"

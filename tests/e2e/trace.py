@@ -136,20 +136,50 @@ class Trace:
 
 
 @contextlib.contextmanager
-def traced(guest: Guest) -> Iterator[Trace]:
-    """Every login on ``guest`` during the block is looked at."""
-    folder = guest.file(FOLDER)
-    subprocess.run([*_inside(guest), "sh", "-c", f"rm -rf {FOLDER} && mkdir -m 1777 {FOLDER}"], check=True)
-    daemon = guest.file("/run/sshd.pid").read_text().strip()
-    options = f"-f -ff -y -qq -o {FOLDER}/t -e trace={CALLS},{PROCESSES} -p {daemon}"
+def traced(guest: Guest, *, with_sudo: bool = False) -> Iterator[Trace]:
+    """Every login on ``guest`` during the block is looked at.
+
+    What stops at the calls that are looked for alone is fast and may not become root: ``with_sudo`` stops at each call.
+    """
+    _run(guest, "sh", "-c", f"rm -rf {FOLDER} && mkdir -m 1777 {FOLDER}")
+    options = shlex.split(f"strace -f -ff -y -qq -o {FOLDER}/t -e trace={CALLS},{PROCESSES}")
     found = Trace()
-    strace = subprocess.Popen([*_inside(guest), "strace", *shlex.split(options)], stderr=subprocess.PIPE)
-    try:
+    with _attached(guest, options) if with_sudo else _begun(guest, options):
+        yield found
+        texts = [path for path in guest.file(FOLDER).iterdir() if path.suffix[1:].isdigit()]
+        found.seen = attributed({int(path.suffix[1:]): path.read_text(errors="replace") for path in texts})
+
+
+@contextlib.contextmanager
+def _attached(guest: Guest, options: list[str]) -> Iterator[None]:
+    daemon = guest.file("/run/sshd.pid").read_text().strip()
+    with _strace(guest, [*options, "-p", daemon]) as strace:
         status = guest.file(f"/proc/{daemon}/status")
         wait_until("sshd is traced", lambda: "TracerPid:\t0" not in status.read_text() or strace.poll() is not None, 15)
         assert strace.poll() is None, strace.communicate()
-        yield found
-        found.seen = attributed({int(path.suffix[1:]): path.read_text(errors="replace") for path in _texts(folder)})
+        yield
+
+
+@contextlib.contextmanager
+def _begun(guest: Guest, options: list[str]) -> Iterator[None]:
+    _run(guest, "systemctl", "stop", "ssh")
+    # systemd has taken it away with its service.
+    _run(guest, "mkdir", "-p", "/run/sshd")
+    try:
+        with _strace(guest, [*options, "--seccomp-bpf", "/usr/sbin/sshd", "-D", "-o", "PidFile=none"]) as strace:
+            wait_until("it listens", lambda: guest.listens() or strace.poll() is not None, 30)
+            assert strace.poll() is None, strace.communicate()
+            yield
+    finally:
+        _run(guest, "systemctl", "start", "ssh")
+        wait_until("sshd listens", guest.listens, 30)
+
+
+@contextlib.contextmanager
+def _strace(guest: Guest, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    strace = subprocess.Popen([*_inside(guest), *words], stderr=subprocess.PIPE)
+    try:
+        yield strace
     finally:
         # The one below nsenter is asked to let go in order: killed, it would leave what it traces stopped.
         children = Path(f"/proc/{strace.pid}/task/{strace.pid}/children")
@@ -158,5 +188,5 @@ def traced(guest: Guest) -> Iterator[Trace]:
         strace.communicate(timeout=30)
 
 
-def _texts(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.suffix[1:].isdigit()]
+def _run(guest: Guest, *words: str) -> None:
+    subprocess.run([*_inside(guest), *words], check=True, capture_output=True)

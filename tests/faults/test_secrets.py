@@ -25,7 +25,7 @@ from tests.faults.test_residue import CGROUP
 from tests.faults.watching import watching
 from tests.unit.receivers import Webhook, listening
 
-pytestmark = [pytest.mark.timeout(500), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 KEYS = ("sk-planted-5d0c2f9e77", "adm-planted-81b6aa04e3")
 # What is cut or wrapped on a screen still has one of these.
 PARTS = ("5d0c2f9e77", "81b6aa04e3", "sk-planted", "adm-planted")

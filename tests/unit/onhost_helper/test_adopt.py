@@ -111,6 +111,19 @@ def test_the_next_start_after_adoption_runs_the_same_engine(host: Host) -> None:
     assert host.ok("inspect")["release_env_ok"] is True
 
 
+def test_what_is_said_of_the_release_is_what_a_release_may_have(host: Host) -> None:
+    """A time that is none would keep the host's state, which sorts by it, from being read by anybody."""
+    host.install()
+    host.write_unit()
+    host.start()
+    for meta in ({"created": "x"}, {"argv_sha256": "x"}, {"axes": []}):
+        cause, message = host.refused("adopt", owner=OWNER, meta=meta)
+        assert (cause, "'meta'" in message) == ("unknown", True), message
+    host.ok("adopt", owner=OWNER, meta={"axes": {"budget": 8}, "build": None})
+    host.put("--speculative-ddtree-budget", "16")
+    assert len(host.ok("state")["releases"]) == 2
+
+
 def test_adopting_twice_changes_nothing(host: Host) -> None:
     sha = host.adopted()
     before = everything(host)

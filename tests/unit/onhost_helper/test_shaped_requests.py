@@ -25,6 +25,13 @@ QUIET = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
+# Where a verb has most to do.
+_MOSTLY = {
+    "adopt": ("installed",) * 16,
+    "can_adopt": ("installed",) * 16,
+    "confirm": ("soak",) * 4,
+    "lift": ("ready",) * 4,
+}
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]*")
 _RULES = re.compile(r"[A-Za-z0-9_ {}@\";:.,/\n-]*")
 
@@ -95,10 +102,11 @@ def _changed(before: Tree, after: Tree) -> list[str]:
 @pytest.mark.parametrize("verb", sorted(helper.VERBS))
 def test_a_request_that_means_harm_changes_only_what_is_ours(place: Ground, verb: str) -> None:
     passed: list[bool] = []
+    done: list[bool] = []
 
     @QUIET
     @given(
-        phase=st.sampled_from(PHASES),
+        phase=st.sampled_from((*PHASES, *_MOSTLY.get(verb, ()))),
         first=shapes.requests(verb),
         second=st.sampled_from(sorted(helper.VERBS)).flatmap(shapes.requests),
     )
@@ -110,6 +118,7 @@ def test_a_request_that_means_harm_changes_only_what_is_ours(place: Ground, verb
             answer, beside = place.ask(request)
             if not number:
                 passed.append(place.passed)
+                done.append(answer["ok"])
             _whole(answer, beside)
             _literal(place, request)
             unit = request["unit"] if isinstance(request["unit"], str) else ""
@@ -119,6 +128,7 @@ def test_a_request_that_means_harm_changes_only_what_is_ours(place: Ground, verb
 
     attack()
     _enough(verb, passed)
+    assert any(done) or not LONG, f"{verb} was never once done"
     place.shares.append((sum(passed), len(passed)))
 
 
