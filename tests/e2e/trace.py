@@ -166,7 +166,8 @@ def _begun(guest: Guest, options: list[str]) -> Iterator[None]:
     # systemd has taken it away with its service.
     _run(guest, "mkdir", "-p", "/run/sshd")
     try:
-        with _strace(guest, [*options, "--seccomp-bpf", "/usr/sbin/sshd", "-D", "-o", "PidFile=none"]) as strace:
+        words = [*options, "--seccomp-bpf", "/usr/sbin/sshd", "-D", "-o", "PidFile=none"]
+        with _strace(guest, words, end_all=True) as strace:
             wait_until("it listens", lambda: guest.listens() or strace.poll() is not None, 30)
             assert strace.poll() is None, strace.communicate()
             yield
@@ -176,16 +177,25 @@ def _begun(guest: Guest, options: list[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _strace(guest: Guest, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _strace(guest: Guest, words: list[str], end_all: bool = False) -> Iterator[subprocess.Popen[bytes]]:
+    """A strace, which lets go in order at the end; with ``end_all`` what it has begun ends with it."""
     strace = subprocess.Popen([*_inside(guest), *words], stderr=subprocess.PIPE)
     try:
         yield strace
     finally:
-        # The one below nsenter is asked to let go in order: killed, it would leave what it traces stopped.
-        children = Path(f"/proc/{strace.pid}/task/{strace.pid}/children")
-        for pid in children.read_text().split() if strace.poll() is None else ():
-            os.kill(int(pid), signal.SIGTERM)
+        # What nsenter has started is the strace itself.
+        for pid in _begun_by(strace.pid):
+            begun = _begun_by(pid) if end_all else []
+            for one in (pid, *begun):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL if end_all else signal.SIGTERM)
         strace.communicate(timeout=30)
+
+
+def _begun_by(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 def _run(guest: Guest, *words: str) -> None:
