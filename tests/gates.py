@@ -9,12 +9,12 @@ from ddtune.profiles.files import shipped_dir
 SHORTENED = ("b8-nvls", "b16-eager", "b12", "b32", "b64")
 GATE = """\
 [gate]
-concurrency = [1, 8]
+concurrency = [1, 32]
 soak_s = 40
 soak_requests = 20
 coding = 2
 singles = 2
-crowd = 6
+crowd = 8
 wide = 8
 mixed = 6
 sampled = 4

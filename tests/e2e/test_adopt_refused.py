@@ -111,8 +111,12 @@ def hidden_state(guest: Guest) -> str:
 @pytest.mark.parametrize(
     "kind",
     [
-        *(forking, shell, container, other_command, changed_wrapper, limiting_wrapper, acting_wrapper),
-        *(dropping_wrapper, privileged_command, hidden_state),
+        *(forking, container, changed_wrapper, acting_wrapper, dropping_wrapper),
+        # Their reasons are of onhost_helper/test_adopt.py and test_onhost_likeness.py as well.
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in (shell, other_command, limiting_wrapper, privileged_command, hidden_state)
+        ),
     ],
     ids=lambda kind: kind.__name__,
 )
@@ -125,7 +129,7 @@ def test_is_refused_with_its_reason(guest: Guest, operator: Operator, kind: Call
     if kind is other_command:
         assert "--served-model-name other" in answer.json["detail"]["on_disk"]
         assert "--served-model-name" not in answer.json["detail"]["running"]
-    if kind in (forking, container):
+    if kind is container:
         said = {one["name"]: one for one in operator.run("doctor", HOST, "--json").json["symptoms"]}
         assert said["kind"]["ok"] is False
         assert reason in said["kind"]["seen"]

@@ -37,8 +37,9 @@ def test_reboot_in_mid_trial_lands_on_stable(service: Service, stop: str) -> Non
     ends = [line for line in service.history() if line["op"] == op and line["event"] not in {"armed", "swapped"}]
     assert [line["event"] for line in ends] == ["rolled_back"]
     assert "restart" in ends[0]["text"]
-    assert service.status()["service"]["profile"] == "b8-nvls"
-    assert service.status()["txn"] is None
+    status = service.status()
+    assert status["service"]["profile"] == "b8-nvls"
+    assert status["txn"] is None
 
 
 def test_commit_outlives_a_power_cut(service: Service) -> None:

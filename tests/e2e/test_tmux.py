@@ -36,6 +36,7 @@ def dashboard(guest: Guest, folder: Path, width: int = 100, height: int = 30) ->
             tmux("kill-server")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_the_life_of_an_incident(shared_guest: Guest, tmp_path: Path) -> None:
     with dashboard(shared_guest, tmp_path) as tmux:

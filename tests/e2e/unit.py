@@ -16,8 +16,8 @@ BASE_FLAGS = (
 )
 ENVIRONMENT = {
     "SGLANG_DDTREE_MAX_TOPK": "4",
-    "DDTUNE_SIM_SPEED": "50",
-    "DDTUNE_SIM_TRAFFIC": "4",
+    "DDTUNE_SIM_SPEED": "100",
+    "DDTUNE_SIM_TRAFFIC": "2",
     "DDTUNE_SIM_STATE": "/run/sglang/gpus.json",
     "PYTHONPATH": f"{CHECKOUT / 'ddtune/sim/standin'}:{CHECKOUT}",
     "PYTHONDONTWRITEBYTECODE": "1",

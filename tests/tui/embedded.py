@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ddtune.config.paths import config_dir
-from tests.gates import shorten
+from tests.gates import SHORTENED, shorten
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def shorter_gates() -> None:
-    """The user's own copies of two profiles: the same axes behind a shorter gate."""
-    shorten(config_dir() / "profiles", "b8-nvls", "b16-eager")
+    """The user's own copies of profiles: the same axes behind a shorter gate."""
+    shorten(config_dir() / "profiles", *SHORTENED)
 
 
 @contextmanager

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tui.embedded import ROOT, serving
+from tests.tui.embedded import ROOT, serving, shorter_gates
 
 
 def ddtune(*words: str) -> tuple[int, dict[str, Any]]:
@@ -21,7 +22,9 @@ def ddtune(*words: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.timeout(400)
-def test_references_are_made_kept_and_used() -> None:
+def test_references_are_made_kept_and_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    shorter_gates()
     with serving(100, DDTUNE_SIM_SCENARIO="near_ties:0.05", DDTUNE_SIM_TRAFFIC="0") as host:
         code, made = ddtune("golden", host)
         assert (code, made["outcome"], made["op"]) == (0, "made", None)

@@ -128,6 +128,7 @@ def test_what_is_only_to_know_fails_nothing() -> None:
     changed = served(props={**PROPS, "NeedDaemonReload": "yes", "Restart": "no"})
     found = lines(replace(changed, state={**(SEEN.state or {}), "launched": None}))
     assert {name for name, one in found.items() if one.ok is None} >= {"changed files", "restart", "launcher"}
+    assert found["launcher"].seen.startswith("unproven until the next restart:")
     assert not [one for one in found.values() if one.ok is False]
 
 
