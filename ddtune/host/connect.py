@@ -14,10 +14,11 @@ from dataclasses import replace
 import asyncssh
 
 from ddtune.host.asyncssh_link import AsyncsshConnection
-from ddtune.host.connection import Connection
+from ddtune.host.connection import Connection, last_line
 from ddtune.host.errors import Unreachable
 from ddtune.host.hostkeys import load_known_hosts, refusal
 from ddtune.host.keys import usable
+from ddtune.host.proxy import proxied
 from ddtune.host.resolve import resolve
 from ddtune.host.system_ssh import open_system
 from ddtune.host.target import Route, Target
@@ -25,6 +26,7 @@ from ddtune.host.target import Route, Target
 _KEEPALIVE_S = 10
 _KEEPALIVE_MISSES = 3
 _MOST_HOPS = 8
+_LAST_WORDS_S = 0.1
 
 
 @contextlib.asynccontextmanager
@@ -40,14 +42,14 @@ async def connect(target: Target) -> AsyncIterator[Connection]:
         before = ""
         for hop in hops:
             try:
-                tunnel = await _open(hop, tunnel, before)
+                tunnel = await _open(stack, hop, tunnel, before)
             except Unreachable as error:
                 way = ", ".join(one.label for one in hops)
                 failed = f"{route.label} cannot be reached, on the way over {way}: {error.message}"
                 raise Unreachable(error.cause, failed) from None
             stack.push_async_callback(_close, tunnel)
             before = hop.label
-        ssh = await _open(route, tunnel, before)
+        ssh = await _open(stack, route, tunnel, before)
         stack.push_async_callback(_close, ssh)
         yield AsyncsshConnection(ssh, route)
 
@@ -79,7 +81,8 @@ class _Client(asyncssh.SSHClient):
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self.answered = True
-        self.address = conn.get_extra_info("peername", ("",))[0]
+        # A ProxyCommand has none.
+        self.address = (conn.get_extra_info("peername") or ("",))[0]
 
     def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
         self.shown = key
@@ -89,8 +92,27 @@ class _Client(asyncssh.SSHClient):
         self._login_begins.set()
 
 
-async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None, before: str) -> asyncssh.SSHClientConnection:
-    """A login at ``route`` through ``tunnel``, which ends at the jump host ``before``."""
+async def _open(
+    stack: contextlib.AsyncExitStack, route: Route, tunnel: asyncssh.SSHClientConnection | None, before: str
+) -> asyncssh.SSHClientConnection:
+    """A login at ``route`` through ``tunnel``, which ends at the jump host ``before``, or through its ProxyCommand."""
+    if not route.proxy_command:
+        return await _login(route, tunnel, before, None)
+    proxy = await stack.enter_async_context(proxied(route.proxy_command))
+    try:
+        return await _login(route, None, before, proxy.sock)
+    except Unreachable as error:
+        # What it had to say may still be on the way.
+        await asyncio.sleep(_LAST_WORDS_S)
+        said = last_line(proxy.heard)
+        if error.cause not in ("lost", "timeout", "no_route") or not said:
+            raise
+        raise Unreachable(error.cause, f"{error.message.rstrip('.')}; its ProxyCommand says: {said}") from None
+
+
+async def _login(
+    route: Route, tunnel: asyncssh.SSHClientConnection | None, before: str, proxy: socket.socket | None
+) -> asyncssh.SSHClientConnection:
     known = load_known_hosts(route.known_hosts)
     keys, halves, tried = usable(route)
     login_begins = asyncio.Event()
@@ -106,7 +128,7 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None, befor
                     config=[],
                     options=None,
                     tunnel=tunnel or (),
-                    proxy_command=["/bin/sh", "-c", f"exec {route.proxy_command}"] if route.proxy_command else (),
+                    sock=proxy,
                     client_factory=lambda: client,
                     username=route.user,
                     known_hosts=known,
@@ -152,6 +174,8 @@ async def _open(route: Route, tunnel: asyncssh.SSHClientConnection | None, befor
         said = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
         if "too many authentication failures" in said.lower():
             raise Unreachable("auth_failed", _too_many_message(route, tried)) from None
+        if route.proxy_command:
+            raise Unreachable(cause, f"{route.label} cannot be reached by its ProxyCommand: {said}.") from None
         raise Unreachable(cause, f"{route.label} ({route.host} port {route.port}) cannot be reached: {said}.") from None
 
 
@@ -162,7 +186,7 @@ async def _extend(limit: asyncio.Timeout, begins: asyncio.Event, login_timeout_s
 
 
 def _timeout_message(route: Route, client: _Client, login_began: bool) -> str:
-    where = f"{route.host} port {route.port}"
+    where = f"{route.host} port {route.port}{' by its ProxyCommand' if route.proxy_command else ''}"
     if login_began:
         return (
             f"the login to {route.label} did not end within {route.login_timeout_s:.0f} s: is a touch or code awaited?"

@@ -120,9 +120,14 @@ def route_of(target: Target, ssh_g: str, defaults: str = "") -> Route:
         jumps=tuple(jumps.split(",")) if jumps else (),
         proxy_command=names.expand(command) if (command := one("proxycommand")) else None,
         alias=target.host,
-        system=beyond(options, _options(defaults)),
+        system=(*beyond(options, _options(defaults)), *_spaced(known)),
         label=target.label,
     )
+
+
+def _spaced(known: list[str]) -> tuple[str, ...]:
+    """``ssh -G`` prints no quotes, so that only ssh itself knows which words are one path with a space in it."""
+    return ("userknownhostsfile",) if any(word[0] not in "/~$%" and word.lower() != "none" for word in known) else ()
 
 
 def _options(ssh_g: str) -> dict[str, list[str]]:

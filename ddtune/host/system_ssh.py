@@ -60,6 +60,7 @@ _SAID = (
     (r"Connection refused", "refused", "it refuses connections: does sshd run there, on that port?"),
     (r"timed out", "timeout", "it did not answer in time"),
     (r"Bad configuration option|bad configuration|Unsupported option", "unsupported_option", "ssh's configuration"),
+    (r"no matching .* found", "protocol", "it and ssh agree on no way to encrypt"),
     (r"No route to host|unreachable|forwarding failed", "no_route", "there is no way to it"),
 )
 _KEY = re.compile(r"Server host key: (\S+) (\S+)")
@@ -169,7 +170,14 @@ def why(route: Route, hops: Sequence[Route], said: str) -> Unreachable:
     """Why ssh did not log in, from what it wrote; names the hop where it was one on the way."""
     own = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith(("debug1:", "OpenSSH_"))]
     found = [(*one[1:], line) for one in _SAID for line in own if re.search(one[0], line, re.IGNORECASE)]
-    cause, sentence, line = found[0] if found else ("lost", "ssh ended", own[-1] if own else "nothing")
+    # What ssh says when a ProxyCommand has ended, before or behind its words.
+    ended = any("UNKNOWN port" in line for line in own)
+    words = [
+        line for line in own if "UNKNOWN port" not in line and not line.startswith(("kex_exchange", "banner exch"))
+    ]
+    last = ((words if ended else own) or own or ["nothing"])[-1]
+    lost = ("lost", "its ProxyCommand ended" if ended and route.proxy_command else "ssh ended", last)
+    cause, sentence, line = found[0] if found else lost
     shown = _KEY.findall(said)
     key = f" (it shows {' '.join(shown[-1])})" if shown and "host_key" in cause else ""
     # Each hop that lets the user in asks for the next one on the way.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,3 +148,47 @@ def test_k6_04_each_hop_is_named_in_each_way_to_fail(client: Client, via: tuple[
                 assert found.message.startswith("box cannot be reached, on the way over second, first: ")
                 assert hop in found.message.replace("on the way over second, first", "")
     assert servers["target"].logins() == 0
+
+
+# What nc would do, and talks on its standard error before and while it does.
+CHATTY = """\
+import os, socket, sys, threading
+link = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+os.write(2, b"warning: odd\\n" * 3)
+def out():
+    while data := os.read(0, 65536):
+        link.sendall(data)
+threading.Thread(target=out, daemon=True).start()
+while data := link.recv(65536):
+    os.write(1, data)
+    os.write(2, b"still here\\n")
+"""
+
+
+def test_what_a_proxy_command_says_is_none_of_the_hosts_words(client: Client, via: tuple[str, ...]) -> None:
+    """asyncssh would read it as a part of the protocol, and lose the link to it."""
+    server = client.serve("a")
+    program = client.folder / "a chatty one.py"
+    program.write_text(CHATTY)
+    command = f"ProxyCommand {sys.executable} '{program}' %h %p"
+    client.configure(*client.host("a", server, command, *via))
+    assert _trusted_by_openssh("a")
+    _login("a")
+
+
+@pytest.mark.parametrize("command", ["sh -c 'echo \"no way for %n\" >&2; exit 3'", "/no/such/program %h"])
+def test_a_proxy_command_that_fails_is_named_with_its_words(client: Client, via: tuple[str, ...], command: str) -> None:
+    server = client.serve("a")
+    client.configure(*client.host("a", server, f"ProxyCommand {command}", *via))
+    found = _refused("a")
+    assert found.cause == "lost"
+    assert "ProxyCommand" in found.message
+    assert re.search(r"no way for a|no/such/program: (not found|No such file)", found.message)
+
+
+def test_a_path_of_known_hosts_with_a_space_is_read_by_ssh_itself(client: Client) -> None:
+    server = client.serve("a", known=False)
+    (client.folder / "my known hosts").write_text(server.known)
+    client.configure(*client.host("a", server, f'UserKnownHostsFile "{client.folder}/my known hosts"'))
+    assert _trusted_by_openssh("a")
+    _login("a")
