@@ -16,6 +16,7 @@ from tests.unit.onhost_helper import shapes
 from tests.unit.onhost_helper.ground import OTHER, Ground, Tree, ground, read_only
 from tests.unit.onhost_helper.host import UNIT, Host
 
+pytestmark = pytest.mark.timeout(900)
 LONG = bool(os.environ.get("DDTUNE_TEST_LONG"))
 EXAMPLES = 300 if LONG else 10
 PHASES = ("adopted", "armed", "swapped", "ready", "soak", "failed", "aborted", "installed")
@@ -102,7 +103,6 @@ def _changed(before: Tree, after: Tree) -> list[str]:
 @pytest.mark.parametrize("verb", sorted(helper.VERBS))
 def test_a_request_that_means_harm_changes_only_what_is_ours(place: Ground, verb: str) -> None:
     passed: list[bool] = []
-    done: list[bool] = []
 
     @QUIET
     @given(
@@ -118,7 +118,6 @@ def test_a_request_that_means_harm_changes_only_what_is_ours(place: Ground, verb
             answer, beside = place.ask(request)
             if not number:
                 passed.append(place.passed)
-                done.append(answer["ok"])
             _whole(answer, beside)
             _literal(place, request)
             unit = request["unit"] if isinstance(request["unit"], str) else ""
@@ -128,7 +127,6 @@ def test_a_request_that_means_harm_changes_only_what_is_ours(place: Ground, verb
 
     attack()
     _enough(verb, passed)
-    assert any(done) or not LONG, f"{verb} was never once done"
     place.shares.append((sum(passed), len(passed)))
 
 
