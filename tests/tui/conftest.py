@@ -18,7 +18,7 @@ from ddtune.tui import frames
 from tests.tui.embedded import serving
 from tests.tui.svg import SvgExtension
 
-SPEED = 40
+SPEED = 80
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,5 +54,5 @@ def svg(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 @pytest.fixture(scope="session")
 def host() -> Iterator[HostConfig]:
-    with serving(SPEED) as name:
+    with serving(SPEED, DDTUNE_SIM_TRAFFIC="8") as name:
         yield resolve_host(name)
