@@ -49,7 +49,7 @@ def watch(
     """
     from ddtune.config.errors import ConfigError
     from ddtune.config.paths import config_dir
-    from ddtune.rollout.notify import addresses
+    from ddtune.rollout.notify import addresses, leave
 
     if print_unit:
         if as_json:
@@ -70,6 +70,8 @@ def watch(
         # Named twice, a host would be asked and told of twice.
         configs = [stack.enter_context(reached(name, as_json=as_json)) for name in dict.fromkeys(hosts)]
         code = _run(configs, to, every_s, acts=not (only_tell or dry_run), dry=dry_run, once=once, as_json=as_json)
+    if to and not dry_run:
+        leave(code)
     raise SystemExit(code)
 
 

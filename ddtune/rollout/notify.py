@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from ddtune.config.errors import ConfigError
 from ddtune.config.paths import replace_text
@@ -54,6 +57,15 @@ def addresses(path: Path) -> list[str]:
 def kind(address: str) -> str:
     """What an address is of, without anything that is secret in it."""
     return address.partition("://")[0] if "://" in address else "unknown"
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with ``code``: apprise sends from a pool of its own, and the interpreter would wait for the
+    receiver at which one of its threads hangs.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def clean(notice: Notice) -> Notice:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -201,6 +205,42 @@ def test_who_hangs_is_not_waited_for_nor_asked_again_until_it_answers(
         assert notifier._waiting["other"].to == ("hangs://",)
 
     asyncio.run(run())
+
+
+SENDS = """\
+import asyncio, sys
+from pathlib import Path
+from ddtune.rollout import notify
+from ddtune.rollout.sights import Notice
+notify.SEND_S = 0.5
+notifier = notify.Notifier((sys.argv[1],), notify.Told(Path(sys.argv[2])), print)
+asyncio.run(notifier.tell([Notice("k", "end", "t", "b")]))
+notify.leave(5)
+"""
+
+
+def test_a_receiver_that_answers_a_byte_at_a_time_keeps_no_watch_from_its_end(tmp_path: Path) -> None:
+    """Each byte begins apprise's time limit anew."""
+    pytest.importorskip("apprise", reason="the extra notify is not installed")
+    over = threading.Event()
+
+    def drip() -> None:
+        link, _ = server.accept()
+        with link, contextlib.suppress(OSError):
+            while not over.wait(0.5):
+                link.sendall(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        address = f"json://127.0.0.1:{server.getsockname()[1]}/"
+        command = [sys.executable, "-c", SENDS, address, str(tmp_path / "told.json")]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        finally:
+            over.set()
+    assert "a json notification could not be sent" in done.stdout, done.stderr
+    assert done.returncode == 5
 
 
 def test_a_full_disk_is_said_once_and_nothing_is_told_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
