@@ -1,14 +1,15 @@
 """The unit's own files, as systemd reads them: known again by their settings, and what somebody has changed since.
 
-Kept are salted hashes, for a unit file may hold secrets. Comments, blank lines and the order of different settings do
-not count: they change nothing of a start. ddtune's own drop-in is not among the files.
+With them go the files that they read variables from. Kept are salted hashes, for any of them may hold secrets.
+Comments, blank lines and the order of different settings do not count: they change nothing of a start. ddtune's own
+drop-in is not among the files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -26,6 +27,9 @@ _FOLDERS = (
     "/usr/lib/systemd/system", "/lib/systemd/system", "/run/systemd/generator.late",
 )  # fmt: skip
 _MOST = 1 << 20
+
+Values = dict[str, list[str]]
+Read = Callable[[str], Optional[Values]]
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,9 @@ class Change:
         return {"path": self.path, "what": self.what, "settings": list(self.settings)}
 
 
-def settings(text: str) -> dict[str, list[str]]:
+def settings(text: str) -> Values:
     """The values of each ``Section.Name`` of a unit file, in their order."""
-    found: dict[str, list[str]] = {}
+    found: Values = {}
     section = line = ""
     for part in text.splitlines():
         word = part.strip()
@@ -73,7 +77,7 @@ def settings(text: str) -> dict[str, list[str]]:
     return found
 
 
-def read(path: str) -> Optional[dict[str, list[str]]]:
+def read(path: str) -> Optional[Values]:
     """The settings in the file ``path``; None where it is not there or may not be read."""
     try:
         with open(path, "rb") as file:
@@ -104,8 +108,9 @@ def files(paths: UnitPaths, fragment: str, drop_ins: Sequence[str]) -> list[str]
 def keep(paths: UnitPaths, props: Mapping[str, str]) -> None:
     """Writes down the files as they are now."""
     salt, now = releases.salt(paths), _of(paths, props)
-    found = [one for one in (_fingerprint(path, salt) for path in now) if one]
-    said = {"schema": SCHEMA, "at": clock.wall(), "files": found, "stats": _stats(now)}
+    found = [one for one in (_fingerprint(path, now[path], salt) for path in now) if one]
+    variables = [path for path, reader in now.items() if reader is not read]
+    said = {"schema": SCHEMA, "at": clock.wall(), "files": found, "variables": variables, "stats": _stats(now)}
     store.write_json(paths.unit_files, said)
 
 
@@ -120,10 +125,10 @@ def changed(paths: UnitPaths, props: Mapping[str, str]) -> list[Change]:
     return _by_settings(known, _of(paths, props), salt) if known and salt is not None else []
 
 
-def _by_settings(known: dict[str, Any], now: Sequence[str], salt: str) -> list[Change]:
+def _by_settings(known: dict[str, Any], now: Mapping[str, Read], salt: str) -> list[Change]:
     found = []
     for path in now:
-        values = read(path)
+        values = now[path](path)
         hashed = {name: _hash(salt, name, value) for name, value in (values or {}).items()}
         was = known.pop(path, {}).get("settings") or {}
         names = [name for name in {**was, **hashed} if was.get(name) != hashed.get(name)]
@@ -134,10 +139,8 @@ def _by_settings(known: dict[str, Any], now: Sequence[str], salt: str) -> list[C
 
 def touched(paths: UnitPaths) -> bool:
     """Whether anything of the files may have changed since they were kept; their content is not looked at."""
-    known = list(_known(paths))
-    if not known:
-        return False
-    return _stats(files(paths, known[0], known[1:])) != (store.read_json(paths.unit_files) or {}).get("stats")
+    said = _said(paths)
+    return bool(said) and _stats(_expected(paths, said)) != said.get("stats")
 
 
 class Look:
@@ -153,21 +156,21 @@ class Look:
 
     def changed(self) -> list[Change]:
         """As :func:`changed`."""
-        known = _known(self._paths)
-        fragment, *drop_ins = known or ("",)
-        now = files(self._paths, fragment, [path for path in drop_ins if os.path.lexists(path)]) if known else []
-        seen = _stats([*now, self._paths.unit_files])
+        said = _said(self._paths)
+        seen = _stats([*_expected(self._paths, said), self._paths.unit_files])
         if seen != self._seen:
+            known = _known(self._paths)
             salt = releases.known_salt(self._paths) if known else None
+            now = _readers(self._paths, _units(self._paths, said))
             found = _by_public(known, now) if salt is None else _by_settings(known, now, salt)
             self._seen, self._found = seen, list(found)
         return self._found
 
 
-def _by_public(known: dict[str, Any], now: Sequence[str]) -> Iterator[Change]:
+def _by_public(known: dict[str, Any], now: Mapping[str, Read]) -> Iterator[Change]:
     for path in now:
-        was, public = known.pop(path, None), _public(path)
-        if was is None and public is not None and read(path):
+        was, public = known.pop(path, None), _public(path, now[path])
+        if was is None and public is not None and now[path](path):
             yield _change(path, "added", ())
         elif was is not None and not os.path.exists(path):
             yield _change(path, "removed", ())
@@ -176,38 +179,66 @@ def _by_public(known: dict[str, Any], now: Sequence[str]) -> Iterator[Change]:
     yield from (_change(path, "removed", ()) for path in known)
 
 
-def _of(paths: UnitPaths, props: Mapping[str, str]) -> list[str]:
-    return files(paths, props.get("FragmentPath", ""), props.get("DropInPaths", "").split())
+def _of(paths: UnitPaths, props: Mapping[str, str]) -> dict[str, Read]:
+    """Every file that counts, and by what it is read."""
+    return _readers(paths, files(paths, props.get("FragmentPath", ""), props.get("DropInPaths", "").split()))
+
+
+def _readers(paths: UnitPaths, units: Sequence[str]) -> dict[str, Read]:
+    # Imported here, since every start of the service waits for this module and seldom needs it.
+    from . import unit_environment
+
+    found: dict[str, Read] = dict.fromkeys(units, read)
+    variables = unit_environment.files(paths.unit, (read(path) or {} for path in units))
+    return {**found, **{path: unit_environment.read for path in variables if path not in found}}
+
+
+def _units(paths: UnitPaths, said: Mapping[str, Any]) -> list[str]:
+    """The unit file and its drop-ins as they are now, where those were that ``said`` tells of."""
+    variables = said.get("variables") or ()
+    known = [str(one["path"]) for one in said.get("files") or () if one["path"] not in variables]
+    return files(paths, known[0], [path for path in known[1:] if os.path.lexists(path)]) if known else []
+
+
+def _expected(paths: UnitPaths, said: Mapping[str, Any]) -> list[str]:
+    """The files that count, without a look into them: none is among them that no other of them names."""
+    return [*_units(paths, said), *(said.get("variables") or ())]
+
+
+def _said(paths: UnitPaths) -> dict[str, Any]:
+    """What was kept; empty where nothing was, or by another version."""
+    said = store.read_json(paths.unit_files) or {}
+    files = said.get("files")
+    fits = said.get("schema") == SCHEMA and isinstance(files, list)
+    return said if fits and all(isinstance(one, dict) and "path" in one for one in files or ()) else {}
 
 
 def _known(paths: UnitPaths) -> dict[str, Any]:
     """What was kept of each file, by its path."""
-    said = store.read_json(paths.unit_files) or {}
-    if said.get("schema") != SCHEMA or not isinstance(said.get("files"), list):
-        return {}
-    return {str(one["path"]): one for one in said["files"] if isinstance(one, dict) and "path" in one}
+    return {str(one["path"]): one for one in _said(paths).get("files") or ()}
 
 
-def _fingerprint(path: str, salt: str) -> Optional[dict[str, Any]]:
-    values = read(path)
+def _fingerprint(path: str, reader: Read, salt: str) -> Optional[dict[str, Any]]:
+    values = reader(path)
     if not values:
         return None
     hashed = {name: _hash(salt, name, value) for name, value in values.items()}
-    return {"path": path, "settings": hashed, "public": _public(path)}
+    return {"path": path, "settings": hashed, "public": _public(path, reader)}
 
 
 def _hash(salt: str, name: str, values: Sequence[str]) -> str:
     return hashlib.sha256("\0".join((salt, name, *values)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _public(path: str) -> Optional[str]:
+def _public(path: str, reader: Read) -> Optional[str]:
     """A hash of what everybody may read of ``path`` anyway, without keys; None where not everybody may read it."""
     if not _open_to_all(path):
         return None
     # Imported here, since every start of the service waits for this module and needs none of it.
     from .redact import redact_text
 
-    lines = (f"{name}={redact_text(value)}" for name, found in sorted((read(path) or {}).items()) for value in found)
+    values = sorted((reader(path) or {}).items())
+    lines = (redact_text(f"{name}={value}") for name, found in values for value in found)
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 

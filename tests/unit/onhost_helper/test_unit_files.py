@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddtune.onhost import outside, unit_files
+from ddtune.onhost import outside, unit_environment, unit_files
 from ddtune.onhost.paths import UnitPaths
 from ddtune.onhost.unit_files import Change
 from tests.unit.onhost_helper.host import OWNER, UNIT, Host, wait_until
@@ -148,6 +148,43 @@ def test_a_unit_file_in_a_nearer_folder_is_what_counts(disk: Disk) -> None:
     disk.write(FILE, TEXT.replace("B=2", "B=3"))
     names = "Description=, Environment=, ExecStart=, User="
     assert disk.changed() == [f"{FILE} was added ({names})", f"{packaged} was removed ({names})"]
+
+
+def test_the_files_that_variables_come_from_count_as_well(disk: Disk) -> None:
+    keys, more = disk.write("etc/sglang/engine.env", "A=1\nTOKEN='sk-4711'\n# said\n"), disk.path("etc/sglang/more.env")
+    disk.write(FILE, f"{TEXT}EnvironmentFile={keys}\nEnvironmentFile=-{more}\n")
+    disk.keep()
+    assert "sk-4711" not in Path(disk.paths.unit_files).read_text()
+    assert not unit_files.touched(disk.paths)
+    disk.write("etc/sglang/engine.env", 'TOKEN="sk-4711"\n\nA=1\n')
+    assert unit_files.touched(disk.paths)
+    assert disk.changed() == [], "the same variables"
+    disk.write("etc/sglang/engine.env", "A=2\nTOKEN=sk-4711\nB=1\n")
+    assert disk.changed() == ["etc/sglang/engine.env was edited (A=, B=)"]
+    disk.keep()
+    disk.write("etc/sglang/more.env", "C=1\n")
+    assert unit_files.touched(disk.paths)
+    assert disk.changed() == ["etc/sglang/more.env was added (C=)"], "one that may be missing came"
+    assert [one.text for one in unit_files.Look(disk.paths).changed()] == [f"{more} was added (C=)"]
+    disk.keep()
+    os.unlink(keys)
+    assert disk.changed() == ["etc/sglang/engine.env was removed (A=, B=, TOKEN=)"]
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (["/etc/a", "-/etc/b", "/etc/a"], ["/etc/a", "/etc/b"]),
+        (["/etc/a", "", "/etc/b"], ["/etc/b"]),
+        (
+            ["/etc/%i.env", "/etc/%p-%N/%n", "/etc/100%%"],
+            ["/etc/8.env", "/etc/sglang-sglang@8/sglang@8.service", "/etc/100%"],
+        ),
+        (["%h/env", "/etc/%", "relative", "/run/made-at-start.env", "-/var/run/x"], []),
+    ],
+)
+def test_files_of_variables_are_those_that_systemd_reads(values: list[str], found: list[str]) -> None:
+    assert unit_environment.files("sglang@8.service", [{"Service.EnvironmentFile": values}]) == found
 
 
 def test_a_touch_is_seen_without_reading(disk: Disk) -> None:
