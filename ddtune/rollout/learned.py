@@ -14,8 +14,8 @@ LAST = 3
 class Downtime:
     """Seconds from the engine's stop to a checked generation.
 
-    ``own`` is False where only other profiles' are known: such a start is a cold one, which compiles kernels for shapes
-    that this host has not run yet.
+    ``own`` is False where only other profiles' are known, or those of another build of the engine: such a start is a
+    cold one, which compiles kernels for shapes that this host has not run yet.
     """
 
     seconds: tuple[float, ...]
@@ -34,14 +34,23 @@ class Downtime:
         last = f"{len(self.seconds)} starts" if len(self.seconds) > 1 else "start"
         if self.own:
             return f"warm, the last {last}: {spread}"
-        return f"cold, its first start here may compile for minutes; the last {last} of other profiles: {spread}"
+        return f"cold, its first start on this engine may compile for minutes; the last {last} of others: {spread}"
 
 
-def downtime(history: Sequence[Mapping[str, Any]], profile: str | None) -> Downtime | None:
-    """Of the last starts of a profile, else of any; None where no start is known. ``history`` has the oldest first."""
-    starts = [one for line in history for one in _starts(line)]
-    own = [seconds for name, seconds in starts if name == profile and profile is not None]
-    known = own or [seconds for _, seconds in starts]
+def downtime(
+    history: Sequence[Mapping[str, Any]],
+    profile: str | None,
+    envelope: Sequence[Mapping[str, Any]] = (),
+    build: str | None = None,
+) -> Downtime | None:
+    """Of the last starts of a profile on this ``build``, else of any; None where no start is known.
+
+    ``history`` has the oldest first; ``envelope`` tells of some operations on which build they were.
+    """
+    elsewhere = {one.get("op") for one in envelope if one.get("build") not in (None, build)} if build else set()
+    starts = [(*one, line.get("op") in elsewhere) for line in history for one in _starts(line)]
+    own = [seconds for name, seconds, other in starts if name == profile and profile is not None and not other]
+    known = own or [seconds for _, seconds, _ in starts]
     return Downtime(tuple(known[-LAST:]), bool(own)) if known else None
 
 

@@ -171,7 +171,7 @@ async def make_plan(
         sizes = golden.sizes_of(state)
         findings.append(_visit(sizes, state, limits.drain_s, config.clock_scale, same=same))
     service = snapshot.service if snapshot else None
-    start = downtime(state.history, profile.name)
+    start = downtime(state.history, profile.name, state.envelope, build.build)
     plan = Plan(
         host=config.name,
         unit=link.unit,

@@ -47,7 +47,7 @@ def entries(
         replace(
             one,
             measured=known.get(one.profile.name, NOTHING),
-            downtime=downtime(state.history, one.profile.name),
+            downtime=downtime(state.history, one.profile.name, state.envelope, build.build),
         )
         for one in found
     )

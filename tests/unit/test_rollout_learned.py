@@ -23,7 +23,7 @@ def test_the_last_three_starts_of_the_profile_count() -> None:
 def test_without_one_of_its_own_other_profiles_tell() -> None:
     found = downtime([end("b16", 150.0)], "b4")
     assert not found.own
-    assert found.text == "cold, its first start here may compile for minutes; the last start of other profiles: 150 s"
+    assert found.text == "cold, its first start on this engine may compile for minutes; the last start of others: 150 s"
 
 
 def test_k9_13_a_first_start_compiles_and_later_ones_do_not() -> None:
@@ -33,6 +33,17 @@ def test_k9_13_a_first_start_compiles_and_later_ones_do_not() -> None:
     found = downtime(again, "b16")
     assert found.text.startswith("warm, ")
     assert found.typical_s == 151.0, "the start that compiled is no measure of the next one"
+
+
+def test_k9_13_another_build_of_the_engine_compiles_anew() -> None:
+    history = [{**end("b16", 150.0), "op": "0001-b16"}, {**end("b8-nvls", 160.0), "op": "0002-b8-nvls"}]
+    envelope = [{"op": "0001-b16", "build": "0.5.17"}, {"op": "0002-b8-nvls", "build": None}]
+    assert downtime(history, "b16", envelope, "0.5.17").own
+    upgraded = downtime(history, "b16", envelope, "0.5.23")
+    assert upgraded.text.startswith("cold, ")
+    assert upgraded.typical_s == 155.0, "there is nothing nearer to go by"
+    assert downtime(history, "b8-nvls", envelope, "0.5.23").own, "nobody says on which build it was"
+    assert downtime([*history, {**end("b16", 300.0), "op": "0003-b16"}], "b16", envelope, "0.5.23").own
 
 
 def test_a_rollback_tells_of_stable() -> None:
