@@ -30,7 +30,7 @@ class Host:
         self.length, self.wrong = length, wrong
         self.told: list[tuple[float, Notice]] = []
         self.done: list[str] = []
-        self.fresh = False
+        self.fresh = self.due = False
 
     @property
     def snapshot(self) -> Snapshot:
@@ -48,7 +48,7 @@ class Host:
         none = ReleaseRef(None, None)
         return Outcome("0001-b8", "committed", None, none, none, none)
 
-    async def tell(self, notices: Sequence[Notice]) -> int:
+    def take(self, notices: Sequence[Notice]) -> int:
         self.told += [(asyncio.get_running_loop().time(), one) for one in notices]
         return len(notices)
 
