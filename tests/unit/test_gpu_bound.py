@@ -69,3 +69,17 @@ def test_a_link_without_a_known_peak_has_no_share() -> None:
     assert link_share(replace(gpu(link=10_000.0), compute_capability="12.0")) is None
     assert link_share(replace(gpu(), nvlink_rx_mib_s=None, nvlink_tx_mib_s=None)) is None
     assert link_share(gpu(link=858_306.9)) == pytest.approx(100.0, abs=0.1)
+
+
+def test_a_copy_between_two_gpus_is_bound_by_its_link() -> None:
+    """Read off two H200s while torch copied 365 GiB/s from one to the other: NVML's own utilisation said 99 and 0 %."""
+    one = replace(
+        gpu(dram=8.16, tensor=0.0, busy=0.0),
+        compute_capability="9.0",
+        util=99.0,
+        nvlink_rx_mib_s=0.0,
+        nvlink_tx_mib_s=383_596.24,
+    )
+    other = replace(one, util=0.0, graphics_util=0.05, nvlink_rx_mib_s=383_610.02, nvlink_tx_mib_s=0.0)
+    assert bound((one, other)).label == "link"
+    assert bound((one, other)).reason == "dram 8, tensor 0, nvlink 89, busy 0 %"
