@@ -137,16 +137,17 @@ def test_an_older_ddtune_only_looks(two: Two) -> None:
     """Bob's machine has a checkout of its own: what is changed in it is seen by nobody else."""
     client = f"{CHECKOUT}/ddtune/host/helper.py"
     invocation = two.site.invocation()
-    two.bob.guest.console(["sed", "-i", "s/^PROTO = 1$/PROTO = 0/", client])
+    two.bob.guest.console(["sed", "-i", "s/^_ENTRY = /PROTO = 0\\n&/", client])
     try:
-        assert "PROTO = 1\n" in Path(client).read_text()
+        assert "PROTO = 0\n" in two.bob.guest.console(["cat", client]).stdout.decode()
+        assert "PROTO = 0\n" not in Path(client).read_text()
         assert two.bob.status()["service"]["profile"] == "b8-nvls"
         for words in (("restart", "--yes"), ("abort",), ("rollback", "--yes")):
             refused = two.bob.run(words[0], HOST, *words[1:], "--json")
             assert refused.code == 7, refused
             assert "protocol" in json.dumps(refused.json), refused
     finally:
-        two.bob.guest.console(["sed", "-i", "s/^PROTO = 0$/PROTO = 1/", client])
+        two.bob.guest.console(["sed", "-i", "/^PROTO = 0$/d", client])
     assert two.site.invocation() == invocation
     assert [line for line in two.site.lines() if line["event"] == "armed"] == []
 
