@@ -119,7 +119,8 @@ class Site(Service):
         causes = (cause,) if isinstance(cause, str) else cause
         assert txn["state"] == "ROLLED_BACK", (txn["state"], txn["cause"], txn["evidence"])
         assert causes is None or txn["cause"] in causes, (txn["cause"], txn["evidence"])
-        assert self.runs(STABLE)
+        # The guard goes by an answered generation, which an engine gives a moment before it says that it is ready.
+        wait_until("stable says that it is ready", lambda: self.runs(STABLE), 10, 0.05)
         assert self.stable() == self.original
         assert [event for event, _ in self.ends(op)] in (["rolled_back"], ["aborted"])
         assert not self.guest.file(f"{RUN}/trial").is_symlink()
