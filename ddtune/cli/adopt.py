@@ -136,10 +136,10 @@ def _say(done: Adoption, host: str, *, upgrade: bool, drill: str) -> None:
 
 
 def _notes(done: Adoption) -> None:
+    from ddtune.onhost.unit_files import Change
+
     for one in done.accepted:
-        names = ", ".join(f"{name}=" for name in one.get("settings") or ())
-        said = f"{one.get('path')} was {one.get('what')}" + (f" ({names})" if names else "")
-        report.say(f"Taken as it is now: {report.clean(said)}.")
+        report.say(f"Taken as it is now: {report.clean(Change.of(one).text)}.")
     for warning in done.warnings:
         report.say(f"Note: {report.clean(warning)}.")
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Optional
 
 from .api import ApiError, read_key
-from .redact import HIDDEN, SHORTEST, key_values, redact_text
+from .redact import HIDDEN, SHORTEST, redact_text
+from .scrub import secrets_of
 
 _AGAIN_S = 5.0
 # The patterns of ``redact`` are slow for a log, and none of them is without one of these.
@@ -40,7 +41,7 @@ class Keys:
                 own = read_key(self._key_file, argv)
             except ApiError:
                 own = None
-            found = {key for key in (*key_values(argv), own) if key and len(key) >= SHORTEST}
+            found = {key for key in secrets_of([argv], [], own) if len(key) >= SHORTEST}
             spelt = {form for key in found for form in (key, repr(key)[1:-1], json.dumps(key)[1:-1])}
             # Those of an engine that has just ended are still in lines that are yet to be read.
             self._values = sorted({*spelt, *self._values[-16:]}, key=len, reverse=True)

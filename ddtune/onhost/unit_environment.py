@@ -11,7 +11,6 @@ from . import env_file
 
 # Made anew while the host runs, often at each start.
 _VOLATILE = ("/run/", "/var/run/", "/proc/", "/dev/")
-_MOST = 1 << 20
 
 
 def files(unit: str, settings: Iterable[Mapping[str, Sequence[str]]]) -> list[str]:
@@ -32,13 +31,8 @@ def files(unit: str, settings: Iterable[Mapping[str, Sequence[str]]]) -> list[st
     return list(dict.fromkeys(found))
 
 
-def read(path: str) -> Optional[dict[str, list[str]]]:
-    """The variables in the file ``path``, each with its value; None where it is not there or may not be read."""
-    try:
-        with open(path, "rb") as file:
-            text = file.read(_MOST).decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
+def variables(text: str) -> dict[str, list[str]]:
+    """The variables in such a file, each with its value."""
     return {name: [value] for name, value in env_file.parse(text).items()}
 
 

@@ -29,7 +29,6 @@ _FOLDERS = (
 _MOST = 1 << 20
 
 Values = dict[str, list[str]]
-Read = Callable[[str], Optional[Values]]
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,11 @@ class Change:
         """As an answer of the helper has it."""
         return {"path": self.path, "what": self.what, "settings": list(self.settings)}
 
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Change:
+        """The same of such an answer, which does not say when."""
+        return cls(str(said.get("path")), str(said.get("what")), tuple(said.get("settings") or ()), None)
+
 
 def settings(text: str) -> Values:
     """The values of each ``Section.Name`` of a unit file, in their order."""
@@ -77,13 +81,13 @@ def settings(text: str) -> Values:
     return found
 
 
-def read(path: str) -> Optional[Values]:
-    """The settings in the file ``path``; None where it is not there or may not be read."""
+def _read(path: str, parse: Callable[[str], Values]) -> Values:
+    """What stands in the file ``path``; nothing where it is not there or may not be read."""
     try:
         with open(path, "rb") as file:
-            return settings(file.read(_MOST).decode("utf-8", "surrogateescape"))
+            return parse(file.read(_MOST).decode("utf-8", "surrogateescape"))
     except OSError:
-        return None
+        return {}
 
 
 def files(paths: UnitPaths, fragment: str, drop_ins: Sequence[str]) -> list[str]:
@@ -107,29 +111,31 @@ def files(paths: UnitPaths, fragment: str, drop_ins: Sequence[str]) -> list[str]
 
 def keep(paths: UnitPaths, props: Mapping[str, str]) -> None:
     """Writes down the files as they are now."""
-    salt, now = releases.salt(paths), _of(paths, props)
-    found = [one for one in (_fingerprint(path, now[path], salt) for path in now) if one]
-    variables = [path for path, reader in now.items() if reader is not read]
+    salt, units = releases.salt(paths), _read_by_systemd(paths, props)
+    now = _values(paths, units)
+    found = [_fingerprint(path, values, salt) for path, values in now.items() if values]
+    variables = [path for path in now if path not in units]
     said = {"schema": SCHEMA, "at": clock.wall(), "files": found, "variables": variables, "stats": _stats(now)}
     store.write_json(paths.unit_files, said)
 
 
 def kept(paths: UnitPaths) -> bool:
     """Whether there is anything to compare with."""
-    return bool(_known(paths)) and releases.known_salt(paths) is not None
+    return bool(_known(_said(paths))) and releases.known_salt(paths) is not None
 
 
 def changed(paths: UnitPaths, props: Mapping[str, str]) -> list[Change]:
     """What is not as it was kept; nothing where nothing was. Only root may read what that takes."""
-    known, salt = _known(paths), releases.known_salt(paths)
-    return _by_settings(known, _of(paths, props), salt) if known and salt is not None else []
+    known, salt = _known(_said(paths)), releases.known_salt(paths)
+    if not known or salt is None:
+        return []
+    return _by_settings(known, _values(paths, _read_by_systemd(paths, props)), salt)
 
 
-def _by_settings(known: dict[str, Any], now: Mapping[str, Read], salt: str) -> list[Change]:
+def _by_settings(known: dict[str, Any], now: Mapping[str, Values], salt: str) -> list[Change]:
     found = []
-    for path in now:
-        values = now[path](path)
-        hashed = {name: _hash(salt, name, value) for name, value in (values or {}).items()}
+    for path, values in now.items():
+        hashed = _hashed(values, salt)
         was = known.pop(path, {}).get("settings") or {}
         names = [name for name in {**was, **hashed} if was.get(name) != hashed.get(name)]
         if names:
@@ -159,18 +165,18 @@ class Look:
         said = _said(self._paths)
         seen = _stats([*_expected(self._paths, said), self._paths.unit_files])
         if seen != self._seen:
-            known = _known(self._paths)
+            known = _known(said)
             salt = releases.known_salt(self._paths) if known else None
-            now = _readers(self._paths, _units(self._paths, said))
+            now = _values(self._paths, _units(self._paths, said))
             found = _by_public(known, now) if salt is None else _by_settings(known, now, salt)
             self._seen, self._found = seen, list(found)
         return self._found
 
 
-def _by_public(known: dict[str, Any], now: Mapping[str, Read]) -> Iterator[Change]:
-    for path in now:
-        was, public = known.pop(path, None), _public(path, now[path])
-        if was is None and public is not None and now[path](path):
+def _by_public(known: dict[str, Any], now: Mapping[str, Values]) -> Iterator[Change]:
+    for path, values in now.items():
+        was, public = known.pop(path, None), _public(path, values)
+        if was is None and public is not None and values:
             yield _change(path, "added", ())
         elif was is not None and not os.path.exists(path):
             yield _change(path, "removed", ())
@@ -179,18 +185,18 @@ def _by_public(known: dict[str, Any], now: Mapping[str, Read]) -> Iterator[Chang
     yield from (_change(path, "removed", ()) for path in known)
 
 
-def _of(paths: UnitPaths, props: Mapping[str, str]) -> dict[str, Read]:
-    """Every file that counts, and by what it is read."""
-    return _readers(paths, files(paths, props.get("FragmentPath", ""), props.get("DropInPaths", "").split()))
+def _read_by_systemd(paths: UnitPaths, props: Mapping[str, str]) -> list[str]:
+    return files(paths, props.get("FragmentPath", ""), props.get("DropInPaths", "").split())
 
 
-def _readers(paths: UnitPaths, units: Sequence[str]) -> dict[str, Read]:
+def _values(paths: UnitPaths, units: Sequence[str]) -> dict[str, Values]:
+    """What stands in every file that counts: in ``units``, and behind them in those that they read variables from."""
     # Imported here, since every start of the service waits for this module and seldom needs it.
     from . import unit_environment
 
-    found: dict[str, Read] = dict.fromkeys(units, read)
-    variables = unit_environment.files(paths.unit, (read(path) or {} for path in units))
-    return {**found, **{path: unit_environment.read for path in variables if path not in found}}
+    found = {path: _read(path, settings) for path in units}
+    more = [path for path in unit_environment.files(paths.unit, found.values()) if path not in found]
+    return {**found, **{path: _read(path, unit_environment.variables) for path in more}}
 
 
 def _units(paths: UnitPaths, said: Mapping[str, Any]) -> list[str]:
@@ -213,32 +219,31 @@ def _said(paths: UnitPaths) -> dict[str, Any]:
     return said if fits and all(isinstance(one, dict) and "path" in one for one in files or ()) else {}
 
 
-def _known(paths: UnitPaths) -> dict[str, Any]:
+def _known(said: Mapping[str, Any]) -> dict[str, Any]:
     """What was kept of each file, by its path."""
-    return {str(one["path"]): one for one in _said(paths).get("files") or ()}
+    return {str(one["path"]): one for one in said.get("files") or ()}
 
 
-def _fingerprint(path: str, reader: Read, salt: str) -> Optional[dict[str, Any]]:
-    values = reader(path)
-    if not values:
-        return None
-    hashed = {name: _hash(salt, name, value) for name, value in values.items()}
-    return {"path": path, "settings": hashed, "public": _public(path, reader)}
+def _fingerprint(path: str, values: Values, salt: str) -> dict[str, Any]:
+    return {"path": path, "settings": _hashed(values, salt), "public": _public(path, values)}
+
+
+def _hashed(values: Values, salt: str) -> dict[str, str]:
+    return {name: _hash(salt, name, value) for name, value in values.items()}
 
 
 def _hash(salt: str, name: str, values: Sequence[str]) -> str:
     return hashlib.sha256("\0".join((salt, name, *values)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _public(path: str, reader: Read) -> Optional[str]:
+def _public(path: str, values: Values) -> Optional[str]:
     """A hash of what everybody may read of ``path`` anyway, without keys; None where not everybody may read it."""
     if not _open_to_all(path):
         return None
     # Imported here, since every start of the service waits for this module and needs none of it.
     from .redact import redact_text
 
-    values = sorted((reader(path) or {}).items())
-    lines = (redact_text(f"{name}={value}") for name, found in values for value in found)
+    lines = (redact_text(f"{name}={value}") for name, found in sorted(values.items()) for value in found)
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 

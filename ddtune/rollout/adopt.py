@@ -80,10 +80,9 @@ async def adopt(
 ) -> Adoption:
     """Look, install, judge what runs, and make it the stable release; safe to repeat after any interruption.
 
-    ``snapshot`` reads the host once for its GPUs. With ``upgrade`` only the programs are renewed, and the
-    unit's own files taken as they are. Raises Ambiguous,
-    Refused (``wrong_output`` and its like when the running service fails the gate), the helper's errors and
-    Unreachable.
+    ``snapshot`` reads the host once for its GPUs. With ``upgrade`` only the programs are renewed, and the unit's own
+    files taken as they are. Raises Ambiguous, Refused (``wrong_output`` and its like when the running service fails
+    the gate), the helper's errors and Unreachable.
     """
     require_writable(config)
     async with connect(target_of(config)) as conn:

@@ -27,8 +27,8 @@ class Seen:
     """Everything that ``doctor`` judges. What could not be looked at is None; ``broken`` says what came in between.
 
     ``survey`` is the answer of ``ddtune.onhost.survey``, ``build`` that of ``probe_build`` or the survey's own,
-    ``state`` and ``inspected`` the host's, where the helper gave them. ``fresh`` is why a second login
-    failed, None when it worked.
+    ``state`` and ``inspected`` the host's, where the helper gave them. ``fresh`` is why a second login failed, None
+    when it worked.
     """
 
     host: str

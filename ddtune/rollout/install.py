@@ -56,7 +56,7 @@ async def ensure_installed(
         return Installed(False)
     if privilege.installs:
         answer = await as_root_run(conn, ["install"], install_request(config), python=config.python)
-        return Installed(True, tuple(str(answer[name]) for name in ("note",) if answer.get(name)))
+        return Installed(True, (str(answer["note"]),) if answer.get("note") else ())
     if there is not None and not renew:
         return Installed(False)
     raise Refused("read_only", how_to_install(config.name, privilege, there is not None))
